@@ -1,0 +1,37 @@
+//! Every bound that two processes must agree on, each with its reason.
+
+/// Bytes of one session frame. A manifest of 128 KiB and a log of 64 KiB fit with room to spare.
+pub const SESSION_FRAME_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of one link frame: a batch of facts, each of which may carry a log.
+pub const LINK_FRAME_BYTES_MAX: usize = 4 << 20;
+
+/// Facts in one batch. It bounds a transaction of control to a few milliseconds.
+pub const BATCH_EVENTS_MAX: usize = 256;
+
+/// Seconds from a finished handshake to the Hello (or LinkHello); later, the socket is closed.
+pub const HELLO_SECONDS_MAX: u64 = 10;
+
+/// Bytes of the Hello's nonce: more than anyone can guess while a session opens.
+pub const NONCE_BYTES: usize = 16;
+
+/// Labels of one node.
+pub const LABELS_MAX: usize = 64;
+
+/// Bytes of a label's name, and of its value.
+pub const LABEL_BYTES_MAX: usize = 256;
+
+/// Bytes of an attempt's message, of a hold's reason, of any text that a person reads in a table.
+pub const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// Bytes of a dead binary's log that an attempt carries.
+pub const LOG_BYTES_MAX: usize = 64 << 10;
+
+/// Commands that a Hello may name as in flight; the journal holds as many.
+pub const COMMANDS_IN_FLIGHT_MAX: usize = 256;
+
+/// Bytes of the artifact's address in a section.
+pub const URL_BYTES_MAX: usize = 2048;
+
+/// Bytes of a published manifest (the file as it is served).
+pub const PUBLISHED_BYTES_MAX: usize = 128 << 10;

@@ -1,0 +1,390 @@
+//! The frames of a session, checked.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::{Facts, FrameError, ProtocolRange};
+use crate::{
+    command::{Command, CommandResult},
+    id::{CommandId, SessionId},
+    limits::{
+        COMMANDS_IN_FLIGHT_MAX, LABEL_BYTES_MAX, LABELS_MAX, MESSAGE_BYTES_MAX, NONCE_BYTES,
+        SESSION_FRAME_BYTES_MAX,
+    },
+    spec::{NodeSpec, SpecError},
+    wire::node as wire,
+};
+
+/// The random bytes that tie a Welcome to its Hello.
+pub type Nonce = [u8; NONCE_BYTES];
+
+/// A frame that a node sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromNode {
+    /// The first message of a session.
+    Hello(Hello),
+    /// The node's state has changed.
+    Report(StatusReport),
+    /// A command ended.
+    CommandResult(CommandResult),
+    /// The node wants its certificate renewed; a DER certificate request.
+    CertificateRequest(Vec<u8>),
+    /// The node leaves on purpose.
+    Goodbye(Goodbye),
+}
+
+/// A frame that a gateway sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromGateway {
+    /// The answer to a Hello.
+    Welcome(Welcome),
+    /// The node's desired state. What cannot be read is the node's to report, so it is no error of the frame.
+    Spec(Result<NodeSpec, SpecError>),
+    /// Something to do once.
+    Command(Command),
+    /// A renewed certificate.
+    Certificate(Certificate),
+    /// The gateway leaves, or wants the node to.
+    Goodbye(Goodbye),
+}
+
+/// A node introduces itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Comes back in the Welcome.
+    pub nonce: Nonce,
+    /// What the node can speak.
+    pub protocols: ProtocolRange,
+    /// Grows with every connection of this node.
+    pub connect_seq: u64,
+    /// The node's state.
+    pub facts: Facts,
+    /// Commands that were delivered and have not ended.
+    pub commands_in_flight: Vec<CommandId>,
+    /// What the node is like.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A gateway accepts a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// The Hello's.
+    pub nonce: Nonce,
+    /// The session's id, for logs.
+    pub session: SessionId,
+    /// The protocol that both speak from here on.
+    pub protocol: u32,
+    /// The oldest protocol that the server accepts for full sessions.
+    pub server_proto_min: u32,
+    /// Whether the session is good for nothing but upgrades.
+    pub upgrade_required: bool,
+    /// Milliseconds between pings.
+    pub heartbeat_interval_ms: u32,
+    /// The gateway's clock, milliseconds since 1970.
+    pub server_time_ms: i64,
+}
+
+/// A node's state has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusReport {
+    /// Grows within a session; the Hello counts as 0.
+    pub number: u64,
+    /// The node's state.
+    pub facts: Facts,
+}
+
+/// A renewed certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// The node's certificate first, then what signed it; DER.
+    pub chain: Vec<Vec<u8>>,
+    /// What to trust from now on, the old authority and the new one.
+    pub authorities: Vec<Vec<u8>>,
+    /// Where gateways can be reached.
+    pub gateways: Vec<String>,
+}
+
+/// One side leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Goodbye {
+    /// Why.
+    pub reason: GoodbyeReason,
+    /// Milliseconds that the other side should stay away, before jitter.
+    pub reconnect_after_ms: u32,
+    /// One line for people.
+    pub message: String,
+}
+
+/// Why one side leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GoodbyeReason {
+    /// The sender is about to stop.
+    Stopping,
+    /// A newer connection of the same node exists.
+    Superseded {
+        /// The newer connection's number: a node whose counter was lost goes on above it.
+        connect_seq: u64,
+    },
+    /// The node has been removed from the fleet.
+    Removed,
+    /// The node's oldest protocol is newer than the server's newest.
+    ProtocolTooNew,
+    /// Not now.
+    Overloaded,
+    /// The other side broke the protocol.
+    ProtocolError,
+    /// The node restarts into another binary.
+    Updating,
+}
+
+impl FromNode {
+    /// Reads a frame.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
+        let frame = decode::<wire::NodeFrame>(bytes, SESSION_FRAME_BYTES_MAX)?;
+        Ok(match frame.body.ok_or(FrameError::Empty)? {
+            wire::node_frame::Body::Hello(hello) => Self::Hello(hello.try_into()?),
+            wire::node_frame::Body::Report(report) => Self::Report(report.try_into()?),
+            wire::node_frame::Body::CommandResult(result) => Self::CommandResult(
+                result
+                    .try_into()
+                    .map_err(|error| FrameError::field("command_result", "a result", error))?,
+            ),
+            wire::node_frame::Body::CertificateRequest(request) => {
+                Self::CertificateRequest(request.csr_der.to_vec())
+            }
+            wire::node_frame::Body::Goodbye(goodbye) => Self::Goodbye(goodbye.try_into()?),
+        })
+    }
+
+    /// Writes a frame.
+    pub fn encode(self) -> Bytes {
+        let body = match self {
+            Self::Hello(hello) => wire::node_frame::Body::Hello(hello.into()),
+            Self::Report(report) => wire::node_frame::Body::Report(report.into()),
+            Self::CommandResult(result) => wire::node_frame::Body::CommandResult(result.into()),
+            Self::CertificateRequest(csr) => {
+                wire::node_frame::Body::CertificateRequest(wire::CertificateRequest {
+                    csr_der: csr.into(),
+                })
+            }
+            Self::Goodbye(goodbye) => wire::node_frame::Body::Goodbye(goodbye.into()),
+        };
+        wire::NodeFrame { body: Some(body) }.encode_to_vec().into()
+    }
+}
+
+impl FromGateway {
+    /// Reads a frame.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
+        let frame = decode::<wire::GatewayFrame>(bytes, SESSION_FRAME_BYTES_MAX)?;
+        Ok(match frame.body.ok_or(FrameError::Empty)? {
+            wire::gateway_frame::Body::Welcome(welcome) => Self::Welcome(welcome.try_into()?),
+            wire::gateway_frame::Body::Spec(spec) => Self::Spec(spec.try_into()),
+            wire::gateway_frame::Body::Command(command) => Self::Command(
+                command
+                    .try_into()
+                    .map_err(|error| FrameError::field("command", "a known command", error))?,
+            ),
+            wire::gateway_frame::Body::Certificate(certificate) => {
+                Self::Certificate(Certificate {
+                    chain: certificate.chain_der.iter().map(|der| der.to_vec()).collect(),
+                    authorities: certificate.ca_der.iter().map(|der| der.to_vec()).collect(),
+                    gateways: certificate.gateways,
+                })
+            }
+            wire::gateway_frame::Body::Goodbye(goodbye) => Self::Goodbye(goodbye.try_into()?),
+        })
+    }
+
+    /// Writes a frame. A spec that could not be read cannot be passed on either: it is left out.
+    pub fn encode(self) -> Bytes {
+        let body = match self {
+            Self::Welcome(welcome) => Some(wire::gateway_frame::Body::Welcome(welcome.into())),
+            Self::Spec(spec) => spec.ok().map(|spec| wire::gateway_frame::Body::Spec(spec.into())),
+            Self::Command(command) => Some(wire::gateway_frame::Body::Command(command.into())),
+            Self::Certificate(certificate) => {
+                Some(wire::gateway_frame::Body::Certificate(wire::Certificate {
+                    chain_der: certificate.chain.into_iter().map(Into::into).collect(),
+                    ca_der: certificate.authorities.into_iter().map(Into::into).collect(),
+                    gateways: certificate.gateways,
+                }))
+            }
+            Self::Goodbye(goodbye) => Some(wire::gateway_frame::Body::Goodbye(goodbye.into())),
+        };
+        wire::GatewayFrame { body }.encode_to_vec().into()
+    }
+}
+
+/// Decodes a message of at most `max` bytes.
+pub(crate) fn decode<M: Message + Default>(bytes: &[u8], max: usize) -> Result<M, FrameError> {
+    if bytes.len() > max {
+        return Err(FrameError::TooLarge { found: bytes.len(), max });
+    }
+    M::decode(bytes).map_err(|error| FrameError::Undecodable(error.to_string()))
+}
+
+/// Checks labels: how many, and how long.
+pub(crate) fn check_labels(
+    labels: BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, FrameError> {
+    if labels.len() > LABELS_MAX {
+        return Err(FrameError::field("labels", "at most 64", labels.len()));
+    }
+    for (name, value) in &labels {
+        let longest = name.len().max(value.len());
+        if name.is_empty() || longest > LABEL_BYTES_MAX {
+            return Err(FrameError::field("labels", "1 to 256 bytes each", longest));
+        }
+    }
+    Ok(labels)
+}
+
+impl TryFrom<wire::Hello> for Hello {
+    type Error = FrameError;
+
+    fn try_from(hello: wire::Hello) -> Result<Self, FrameError> {
+        let protocols = ProtocolRange { min: hello.proto_min, max: hello.proto_max };
+        if protocols.min == 0 || protocols.min > protocols.max {
+            let found = format!("{} to {}", protocols.min, protocols.max);
+            return Err(FrameError::field("proto_min", "1 to proto_max", found));
+        }
+        if hello.commands_in_flight.len() > COMMANDS_IN_FLIGHT_MAX {
+            let found = hello.commands_in_flight.len();
+            return Err(FrameError::field("commands_in_flight", "at most 256", found));
+        }
+        let commands_in_flight = hello
+            .commands_in_flight
+            .iter()
+            .map(|id| id.parse())
+            .collect::<Result<_, _>>()
+            .map_err(|error| FrameError::field("commands_in_flight", "command ids", error))?;
+        Ok(Self {
+            nonce: nonce(&hello.nonce)?,
+            protocols,
+            connect_seq: hello.connect_seq,
+            facts: facts(hello.facts)?,
+            commands_in_flight,
+            labels: check_labels(hello.labels)?,
+        })
+    }
+}
+
+impl From<Hello> for wire::Hello {
+    fn from(hello: Hello) -> Self {
+        Self {
+            nonce: hello.nonce.to_vec().into(),
+            proto_min: hello.protocols.min,
+            proto_max: hello.protocols.max,
+            connect_seq: hello.connect_seq,
+            facts: Some(hello.facts.into()),
+            commands_in_flight: hello.commands_in_flight.iter().map(ToString::to_string).collect(),
+            labels: hello.labels,
+        }
+    }
+}
+
+impl TryFrom<wire::Welcome> for Welcome {
+    type Error = FrameError;
+
+    fn try_from(welcome: wire::Welcome) -> Result<Self, FrameError> {
+        Ok(Self {
+            nonce: nonce(&welcome.nonce)?,
+            session: welcome
+                .session_id
+                .parse()
+                .map_err(|error| FrameError::field("session_id", "a session id", error))?,
+            protocol: welcome.protocol,
+            server_proto_min: welcome.server_proto_min,
+            upgrade_required: welcome.upgrade_required,
+            heartbeat_interval_ms: welcome.heartbeat_interval_ms,
+            server_time_ms: welcome.server_time_ms,
+        })
+    }
+}
+
+impl From<Welcome> for wire::Welcome {
+    fn from(welcome: Welcome) -> Self {
+        Self {
+            nonce: welcome.nonce.to_vec().into(),
+            session_id: welcome.session.to_string(),
+            protocol: welcome.protocol,
+            server_proto_min: welcome.server_proto_min,
+            upgrade_required: welcome.upgrade_required,
+            heartbeat_interval_ms: welcome.heartbeat_interval_ms,
+            server_time_ms: welcome.server_time_ms,
+        }
+    }
+}
+
+impl TryFrom<wire::StatusReport> for StatusReport {
+    type Error = FrameError;
+
+    fn try_from(report: wire::StatusReport) -> Result<Self, FrameError> {
+        Ok(Self { number: report.number, facts: facts(report.facts)? })
+    }
+}
+
+impl From<StatusReport> for wire::StatusReport {
+    fn from(report: StatusReport) -> Self {
+        Self { number: report.number, facts: Some(report.facts.into()) }
+    }
+}
+
+impl TryFrom<wire::Goodbye> for Goodbye {
+    type Error = FrameError;
+
+    fn try_from(goodbye: wire::Goodbye) -> Result<Self, FrameError> {
+        let unknown =
+            |found: String| FrameError::field("goodbye.reason", "a known reason", found);
+        let reason = wire::GoodbyeReason::try_from(goodbye.reason)
+            .map_err(|found| unknown(found.to_string()))?;
+        let reason = match reason {
+            wire::GoodbyeReason::Unspecified => return Err(unknown("none".to_owned())),
+            wire::GoodbyeReason::Stopping => GoodbyeReason::Stopping,
+            wire::GoodbyeReason::Superseded => {
+                GoodbyeReason::Superseded { connect_seq: goodbye.connect_seq }
+            }
+            wire::GoodbyeReason::Removed => GoodbyeReason::Removed,
+            wire::GoodbyeReason::ProtocolTooNew => GoodbyeReason::ProtocolTooNew,
+            wire::GoodbyeReason::Overloaded => GoodbyeReason::Overloaded,
+            wire::GoodbyeReason::ProtocolError => GoodbyeReason::ProtocolError,
+            wire::GoodbyeReason::Updating => GoodbyeReason::Updating,
+        };
+        let mut message = goodbye.message;
+        message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+        Ok(Self { reason, reconnect_after_ms: goodbye.reconnect_after_ms, message })
+    }
+}
+
+impl From<Goodbye> for wire::Goodbye {
+    fn from(goodbye: Goodbye) -> Self {
+        let (reason, connect_seq) = match goodbye.reason {
+            GoodbyeReason::Stopping => (wire::GoodbyeReason::Stopping, 0),
+            GoodbyeReason::Superseded { connect_seq } => {
+                (wire::GoodbyeReason::Superseded, connect_seq)
+            }
+            GoodbyeReason::Removed => (wire::GoodbyeReason::Removed, 0),
+            GoodbyeReason::ProtocolTooNew => (wire::GoodbyeReason::ProtocolTooNew, 0),
+            GoodbyeReason::Overloaded => (wire::GoodbyeReason::Overloaded, 0),
+            GoodbyeReason::ProtocolError => (wire::GoodbyeReason::ProtocolError, 0),
+            GoodbyeReason::Updating => (wire::GoodbyeReason::Updating, 0),
+        };
+        Self {
+            reason: reason.into(),
+            reconnect_after_ms: goodbye.reconnect_after_ms,
+            connect_seq,
+            message: goodbye.message,
+        }
+    }
+}
+
+fn nonce(bytes: &[u8]) -> Result<Nonce, FrameError> {
+    Nonce::try_from(bytes)
+        .map_err(|_| FrameError::field("nonce", "16 bytes", format!("{} bytes", bytes.len())))
+}
+
+fn facts(facts: Option<wire::Facts>) -> Result<Facts, FrameError> {
+    facts.ok_or_else(|| FrameError::field("facts", "the node's facts", "none"))?.try_into()
+}
