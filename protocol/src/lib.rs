@@ -17,6 +17,8 @@ pub mod spec;
 pub mod time;
 pub mod version;
 
+mod text;
+
 /// The messages as they travel, generated from the schemas under `proto/`.
 #[allow(
     missing_docs,
