@@ -1,0 +1,79 @@
+//! The error object of the API.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What went wrong, as a word that programs can decide by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(crate) enum Code {
+    /// The request breaks a rule; the details name the field and the rule.
+    InvalidInput,
+    /// No token, or one that is not known.
+    Unauthenticated,
+    /// A known token that may not do this.
+    AccessDenied,
+    /// Nothing of this name is visible to the caller.
+    NotFound,
+    /// Something else stands in the way; the details say what.
+    Conflict,
+    /// The thing exists, but not in a state that allows this.
+    InvalidState,
+    /// Too many calls.
+    QuotaExceeded,
+    /// This server cannot do that.
+    Unsupported,
+    /// The server's own fault.
+    Internal,
+}
+
+impl Code {
+    /// The HTTP status that carries this code.
+    pub(crate) fn status(self) -> u16 {
+        match self {
+            Self::InvalidInput => 400,
+            Self::Unauthenticated => 401,
+            Self::AccessDenied => 403,
+            Self::NotFound => 404,
+            Self::Conflict | Self::InvalidState => 409,
+            Self::QuotaExceeded => 429,
+            Self::Internal => 500,
+            Self::Unsupported => 501,
+        }
+    }
+
+    /// The code as it stands in JSON.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::InvalidInput => "INVALID_INPUT",
+            Self::Unauthenticated => "UNAUTHENTICATED",
+            Self::AccessDenied => "ACCESS_DENIED",
+            Self::NotFound => "NOT_FOUND",
+            Self::Conflict => "CONFLICT",
+            Self::InvalidState => "INVALID_STATE",
+            Self::QuotaExceeded => "QUOTA_EXCEEDED",
+            Self::Unsupported => "UNSUPPORTED",
+            Self::Internal => "INTERNAL",
+        }
+    }
+}
+
+/// The body of every answer that is not a success.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ErrorBody {
+    /// The error.
+    pub error: ErrorObject,
+}
+
+/// What went wrong, for programs and for people.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ErrorObject {
+    /// The word.
+    pub code: Code,
+    /// The sentence.
+    pub message: String,
+    /// The numbers and names: `field` and `rule` for bad input, `reason`, `rolloutId`, `requestId`, …
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub details: Value,
+}

@@ -1,0 +1,338 @@
+//! `pools.*`, `nodes.*`, `joinTokens.*`, `gateways.*`, `tokens.*`
+
+use std::collections::BTreeMap;
+
+use bc_protocol::{
+    digest::Sha256,
+    id::{GatewayId, JoinTokenId, NodeId, PoolId, TenantId, TokenId},
+    sequence::{ReleaseFloor, Sequence},
+    session::{AttemptFacts, Progress, Slot, TrialFacts},
+    share::Share,
+    version::Version,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Moment;
+
+/// How a pool may be treated.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PoolPolicy {
+    /// The share of the pool's nodes that may be disrupted at once.
+    #[serde(default = "default_budget")]
+    pub disruption_budget: Share,
+}
+
+fn default_budget() -> Share {
+    Share::from_ppm_saturating(50_000)
+}
+
+impl Default for PoolPolicy {
+    fn default() -> Self {
+        Self { disruption_budget: default_budget() }
+    }
+}
+
+/// `pools.create`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CreatePool {
+    /// Whose.
+    pub tenant_id: TenantId,
+    /// What people call it; unique among the tenant's unarchived pools.
+    pub name: String,
+    /// How it may be treated.
+    #[serde(default)]
+    pub policy: PoolPolicy,
+}
+
+/// `pools.list`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ListPools {
+    /// Whose.
+    pub tenant_id: TenantId,
+}
+
+/// `pools.get`, `pools.archive`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct OnePool {
+    /// Whose.
+    pub tenant_id: TenantId,
+    /// Which.
+    pub pool_id: PoolId,
+}
+
+/// `pools.update`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct UpdatePool {
+    /// Whose.
+    pub tenant_id: TenantId,
+    /// Which.
+    pub pool_id: PoolId,
+    /// A new name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// A new policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PoolPolicy>,
+}
+
+/// A pool of nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Pool {
+    /// Its id.
+    pub id: PoolId,
+    /// What people call it.
+    pub name: String,
+    /// How it may be treated.
+    pub policy: PoolPolicy,
+    /// Nodes that are not removed, offline ones too.
+    pub nodes: u32,
+    /// Nodes that are disrupted now.
+    pub disrupted: u32,
+    /// When it was made.
+    pub created_at: Moment,
+    /// When it was archived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archived_at: Option<Moment>,
+}
+
+/// `pools.list`'s answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Pools {
+    /// The pools, by name.
+    pub pools: Vec<Pool>,
+}
+
+/// `joinTokens.create`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CreateJoinToken {
+    /// Whose.
+    pub tenant_id: TenantId,
+    /// The pool that nodes join with it.
+    pub pool_id: PoolId,
+    /// How many nodes may join with it, 1 to 100,000.
+    pub uses: u32,
+    /// For how long, in seconds; fractions allowed.
+    pub expires_in_seconds: f64,
+}
+
+/// `joinTokens.create`'s answer: the only time that the bearer form is shown.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NewJoinToken {
+    /// Its id.
+    pub id: JoinTokenId,
+    /// `bcjt_<id>.<secret>`
+    pub token: String,
+    /// When it stops working.
+    pub expires_at: Moment,
+}
+
+/// `nodes.join`, authorized by a join token in its bearer form.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct JoinNode {
+    /// The certificate request, PEM. Its key is the node's identity.
+    pub csr: String,
+    /// What the node is like.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// `nodes.join`'s answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct JoinedNode {
+    /// The node's id; also in the certificate.
+    pub node_id: NodeId,
+    /// The client certificate, PEM.
+    pub certificate: String,
+    /// What to trust, PEM; several certificates while the authority changes.
+    pub authorities: String,
+    /// Where gateways can be reached: `wss://HOST:PORT/session`.
+    pub gateways: Vec<String>,
+}
+
+/// `nodes.list`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ListNodes {
+    /// Whose.
+    pub tenant_id: TenantId,
+    /// Of one pool only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool_id: Option<PoolId>,
+}
+
+/// `nodes.get`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct OneNode {
+    /// Whose.
+    pub tenant_id: TenantId,
+    /// Which.
+    pub node_id: NodeId,
+}
+
+/// A node and what it last said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Node {
+    /// Its id.
+    pub id: NodeId,
+    /// Its pool.
+    pub pool_id: PoolId,
+    /// What it is like.
+    pub labels: BTreeMap<String, String>,
+    /// Whether it holds a session.
+    pub online: bool,
+    /// Since when it has been online, or offline.
+    pub since: Option<Moment>,
+    /// Whether its owner or an operator keeps it out of rollouts.
+    pub maintenance: bool,
+    /// The generation of its desired state.
+    pub generation: u64,
+    /// When it joined.
+    pub joined_at: Moment,
+    /// What it last said; absent before its first session.
+    #[serde(flatten)]
+    pub reported: Option<Reported>,
+}
+
+/// The facts of a node that people ask for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Reported {
+    /// The version that runs.
+    pub version: Version,
+    /// Its sequence.
+    pub sequence: Sequence,
+    /// Its digest.
+    pub digest: Sha256,
+    /// The slot that runs.
+    pub slot: Option<Slot>,
+    /// The oldest release that the node accepts.
+    pub floor: ReleaseFloor,
+    /// The trial that goes on.
+    pub trial: Option<TrialFacts>,
+    /// The newest attempt.
+    pub last_attempt: Option<AttemptFacts>,
+    /// What the updater does now.
+    pub progress: Option<Progress>,
+    /// The generation that the node has seen last.
+    pub observed_generation: u64,
+    /// The owner's reason, where he holds the node.
+    pub held: Option<String>,
+}
+
+/// `nodes.list`'s answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Nodes {
+    /// The nodes, by id.
+    pub nodes: Vec<Node>,
+}
+
+/// `gateways.enrol`: lets one gateway enrol, once.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct EnrolGateway {
+    /// The root tenant.
+    pub tenant_id: TenantId,
+    /// What people call it.
+    pub name: String,
+    /// Where nodes reach it: `wss://HOST[:PORT]/session`. The host is what its certificate is for.
+    pub url: String,
+}
+
+/// `gateways.enrol`'s answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NewGateway {
+    /// Its id.
+    pub id: GatewayId,
+    /// The one-use token for `gateways.join`; shown once.
+    pub token: String,
+    /// When the token stops working.
+    pub expires_at: Moment,
+}
+
+/// `gateways.join`, authorized by the enrolment token.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct JoinGateway {
+    /// The certificate request, PEM.
+    pub csr: String,
+}
+
+/// `gateways.join`'s answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct JoinedGateway {
+    /// The gateway's id.
+    pub gateway_id: GatewayId,
+    /// The certificate for both roles, PEM.
+    pub certificate: String,
+    /// What to trust, PEM.
+    pub authorities: String,
+    /// Where control takes links: `wss://HOST:PORT/link`.
+    pub link_url: String,
+}
+
+/// `gateways.list`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ListGateways {
+    /// The root tenant.
+    pub tenant_id: TenantId,
+}
+
+/// A gateway.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Gateway {
+    /// Its id.
+    pub id: GatewayId,
+    /// What people call it.
+    pub name: String,
+    /// Where nodes reach it.
+    pub url: String,
+    /// Whether it has redeemed its token.
+    pub enrolled: bool,
+    /// Whether it holds a link now.
+    pub linked: bool,
+}
+
+/// `gateways.list`'s answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Gateways {
+    /// The gateways, by name.
+    pub gateways: Vec<Gateway>,
+}
+
+/// `tokens.create`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CreateToken {
+    /// Whose.
+    pub tenant_id: TenantId,
+    /// Who will hold it; the actor in events and audit.
+    pub subject: String,
+    /// What it allows, such as `compute:pool:read`.
+    pub permissions: Vec<String>,
+}
+
+/// `tokens.create`'s answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NewToken {
+    /// Its id.
+    pub id: TokenId,
+    /// The bearer form; shown once.
+    pub token: String,
+}

@@ -1,0 +1,222 @@
+//! `rollouts.*`
+
+use std::collections::BTreeMap;
+
+use bc_protocol::{
+    id::{NodeId, PoolId, RolloutId, TenantId},
+    share::{Percent, Share},
+    version::Version,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Moment;
+
+/// `rollouts.create`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CreateRollout {
+    /// Whose pools.
+    pub tenant_id: TenantId,
+    /// The release to bring.
+    pub version: Version,
+    /// These pools only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool_ids: Option<Vec<PoolId>>,
+    /// These nodes only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_ids: Option<Vec<NodeId>>,
+    /// Nodes with all these labels only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<BTreeMap<String, String>>,
+    /// Nodes in maintenance too.
+    #[serde(default)]
+    pub include_maintenance: bool,
+    /// Cumulative percentages, rising, the last is 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waves: Option<Vec<Percent>>,
+    /// The share of a wave that may fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_failure_ratio: Option<Share>,
+    /// Rest between waves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soak_seconds: Option<f64>,
+    /// How long one node may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgrade_timeout_seconds: Option<f64>,
+    /// Equal calls with one key make one rollout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+}
+
+/// `rollouts.list`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ListRollouts {
+    /// Whose.
+    pub tenant_id: TenantId,
+}
+
+/// `rollouts.get`, `rollouts.resume`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct OneRollout {
+    /// Whose.
+    pub tenant_id: TenantId,
+    /// Which.
+    pub rollout_id: RolloutId,
+}
+
+/// `rollouts.pause`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PauseRollout {
+    /// Whose.
+    pub tenant_id: TenantId,
+    /// Which.
+    pub rollout_id: RolloutId,
+    /// Why, at most 500 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// `rollouts.abort`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct AbortRollout {
+    /// Whose.
+    pub tenant_id: TenantId,
+    /// Which.
+    pub rollout_id: RolloutId,
+    /// Why, at most 500 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Whether nodes that are being upgraded go back.
+    #[serde(default)]
+    pub rollback: bool,
+}
+
+/// A rollout's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RolloutState {
+    /// Nodes start as budget and waves allow.
+    Running,
+    /// Nothing starts; what is in flight settles.
+    Paused,
+    /// Every node has settled.
+    Completed,
+    /// An operator ended it.
+    Aborted,
+}
+
+/// The state of one node in a rollout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RowState {
+    /// Its turn has not come.
+    Pending,
+    /// It has been told.
+    Upgrading,
+    /// It runs the version, confirmed.
+    Succeeded,
+    /// It does not, and will not by itself.
+    Failed,
+    /// It was passed over.
+    Skipped,
+    /// It is on its way back.
+    RollingBack,
+    /// It is back.
+    RolledBack,
+}
+
+/// How many nodes of a rollout are in each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct RowCounts {
+    /// Their turn has not come.
+    pub pending: u32,
+    /// They have been told.
+    pub upgrading: u32,
+    /// They run the version, confirmed.
+    pub succeeded: u32,
+    /// They do not, and will not by themselves.
+    pub failed: u32,
+    /// They were passed over.
+    pub skipped: u32,
+    /// They are on their way back.
+    pub rolling_back: u32,
+    /// They are back.
+    pub rolled_back: u32,
+}
+
+/// A rollout.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Rollout {
+    /// Its id.
+    pub id: RolloutId,
+    /// The release that it brings.
+    pub version: Version,
+    /// Its state.
+    pub state: RolloutState,
+    /// Why it is paused or aborted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Cumulative percentages.
+    pub waves: Vec<Percent>,
+    /// The current wave, from 0.
+    pub wave: u32,
+    /// The share of a wave that may fail.
+    pub max_failure_ratio: Share,
+    /// Rest between waves.
+    pub soak_seconds: f64,
+    /// How long one node may take.
+    pub upgrade_timeout_seconds: f64,
+    /// Nodes by state.
+    pub nodes: RowCounts,
+    /// When it was made.
+    pub created_at: Moment,
+    /// When it last changed.
+    pub updated_at: Moment,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Moment>,
+    /// By whom it was made.
+    pub created_by: String,
+    /// Every node, in rollout order; only `rollouts.get` gives it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_list: Option<Vec<RolloutNode>>,
+}
+
+/// One node of a rollout.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RolloutNode {
+    /// The node.
+    pub node_id: NodeId,
+    /// Its pool.
+    pub pool_id: PoolId,
+    /// Its wave, from 0.
+    pub wave: u32,
+    /// How it stands.
+    pub state: RowState,
+    /// The version that it ran when it was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_version: Option<Version>,
+    /// When it was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Moment>,
+    /// When it settled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Moment>,
+    /// Why it failed or was skipped, or what it is retrying after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// `rollouts.list`'s answer: the 100 newest, newest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Rollouts {
+    /// The rollouts.
+    pub rollouts: Vec<Rollout>,
+}

@@ -1,0 +1,74 @@
+//! Where time enters control: the only reader of the system's clocks, and the point in time that everything keeps.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A point in time: whole milliseconds since 1970, as the database keeps it. RFC 3339 in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Moment(i64);
+
+impl Moment {
+    /// The system clock's.
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
+    pub(crate) fn now() -> Self {
+        let since = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
+        Self(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// From the database's form.
+    pub(crate) fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// The database's form.
+    pub(crate) fn millis(self) -> i64 {
+        self.0
+    }
+
+    /// Later by a span.
+    #[must_use]
+    pub(crate) fn plus(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+    }
+
+    /// The span from an earlier moment to this one; nothing if it is later.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
+    /// As manifests count.
+    pub(crate) fn timestamp(self) -> bc_protocol::time::Timestamp {
+        bc_protocol::time::Timestamp::from_unix(self.0.div_euclid(1000))
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = Timestamp::from_millisecond(self.0).map_err(|_| fmt::Error)?;
+        write!(f, "{at:.3}")
+    }
+}
+
+impl FromStr for Moment {
+    type Err = jiff::Error;
+
+    fn from_str(text: &str) -> Result<Self, jiff::Error> {
+        Ok(Self(text.parse::<Timestamp>()?.as_millisecond()))
+    }
+}
+
+impl Serialize for Moment {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(de::Error::custom)
+    }
+}
