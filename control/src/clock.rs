@@ -11,7 +11,10 @@ pub(crate) struct Moment(i64);
 
 impl Moment {
     /// The system clock's.
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the clock"
+    )]
     pub(crate) fn now() -> Self {
         let since = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
@@ -32,7 +35,10 @@ impl Moment {
     /// Later by a span.
     #[must_use]
     pub(crate) fn plus(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+        Self(
+            self.0
+                .saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)),
+        )
     }
 
     /// The span from an earlier moment to this one; nothing if it is later.
@@ -40,8 +46,10 @@ impl Moment {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// As manifests count.
-    pub(crate) fn timestamp(self) -> bc_protocol::time::Timestamp {
+    /// As manifests count: whole seconds. Fails only outside the years that RFC 3339 can write.
+    pub(crate) fn timestamp(
+        self,
+    ) -> Result<bc_protocol::time::Timestamp, bc_protocol::time::TimestampError> {
         bc_protocol::time::Timestamp::from_unix(self.0.div_euclid(1000))
     }
 }
@@ -69,6 +77,8 @@ impl Serialize for Moment {
 
 impl<'de> Deserialize<'de> for Moment {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(de::Error::custom)
+        String::deserialize(from)?
+            .parse()
+            .map_err(de::Error::custom)
     }
 }

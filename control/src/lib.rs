@@ -1,1 +1,7 @@
-//! Skeleton.
+//! Control: the registry of releases, the planner of rollouts, the computer of specs, the API; and the command line.
+//!
+//! One binary: `better-compute serve` is the service, everything else talks to one or works offline.
+
+mod api;
+mod clock;
+mod db;

@@ -145,9 +145,15 @@ impl TryFrom<wire::Command> for Command {
         let order = match command.kind.ok_or(CommandError::Kind)? {
             wire::command::Kind::Upgrade(section) => Order::Upgrade(section.try_into()?),
             wire::command::Kind::Restart(wire::Restart {}) => Order::Restart,
-            wire::command::Kind::Diagnostics(what) => Order::Diagnostics { collect: what.collect },
+            wire::command::Kind::Diagnostics(what) => Order::Diagnostics {
+                collect: what.collect,
+            },
         };
-        Ok(Self { id: command.id.parse()?, expires_at_ms: command.expires_at_ms, order })
+        Ok(Self {
+            id: command.id.parse()?,
+            expires_at_ms: command.expires_at_ms,
+            order,
+        })
     }
 }
 
@@ -160,7 +166,11 @@ impl From<Command> for wire::Command {
                 wire::command::Kind::Diagnostics(wire::Diagnostics { collect })
             }
         };
-        Self { id: command.id.to_string(), expires_at_ms: command.expires_at_ms, kind: Some(kind) }
+        Self {
+            id: command.id.to_string(),
+            expires_at_ms: command.expires_at_ms,
+            kind: Some(kind),
+        }
     }
 }
 

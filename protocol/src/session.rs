@@ -49,6 +49,10 @@ pub enum FrameError {
 impl FrameError {
     /// A field with a wrong value.
     pub fn field(field: &'static str, expected: &'static str, found: impl ToString) -> Self {
-        Self::Field { field, expected, found: found.to_string() }
+        Self::Field {
+            field,
+            expected,
+            found: found.to_string(),
+        }
     }
 }

@@ -62,13 +62,19 @@ impl TryFrom<wire::NodeSpec> for NodeSpec {
 
     fn try_from(spec: wire::NodeSpec) -> Result<Self, SpecError> {
         let daemon = spec.daemon.map(DaemonSection::try_from).transpose()?;
-        Ok(Self { generation: spec.generation, daemon })
+        Ok(Self {
+            generation: spec.generation,
+            daemon,
+        })
     }
 }
 
 impl From<NodeSpec> for wire::NodeSpec {
     fn from(spec: NodeSpec) -> Self {
-        Self { generation: spec.generation, daemon: spec.daemon.map(Into::into) }
+        Self {
+            generation: spec.generation,
+            daemon: spec.daemon.map(Into::into),
+        }
     }
 }
 
@@ -77,7 +83,12 @@ impl TryFrom<wire::DaemonSection> for DaemonSection {
 
     fn try_from(section: wire::DaemonSection) -> Result<Self, SpecError> {
         let named = section.attempt.parse::<AttemptId>().ok();
-        let wrong = |field, expected, found: String| SpecError { attempt: named.clone(), field, expected, found };
+        let wrong = |field, expected, found: String| SpecError {
+            attempt: named.clone(),
+            field,
+            expected,
+            found,
+        };
         let attempt = named
             .clone()
             .ok_or_else(|| wrong("attempt", "an attempt id", section.attempt.clone()))?;
@@ -85,10 +96,19 @@ impl TryFrom<wire::DaemonSection> for DaemonSection {
             .version
             .parse()
             .map_err(|_| wrong("version", "MAJOR.MINOR.PATCH", section.version.clone()))?;
-        let sha256 = <[u8; 32]>::try_from(section.sha256.as_ref())
-            .map_err(|_| wrong("sha256", "32 bytes", format!("{} bytes", section.sha256.len())))?;
+        let sha256 = <[u8; 32]>::try_from(section.sha256.as_ref()).map_err(|_| {
+            wrong(
+                "sha256",
+                "32 bytes",
+                format!("{} bytes", section.sha256.len()),
+            )
+        })?;
         if section.url.len() > URL_BYTES_MAX {
-            return Err(wrong("url", "at most 2048 bytes", format!("{} bytes", section.url.len())));
+            return Err(wrong(
+                "url",
+                "at most 2048 bytes",
+                format!("{} bytes", section.url.len()),
+            ));
         }
         if section.signature.len() > PUBLISHED_BYTES_MAX {
             let found = format!("{} bytes", section.signature.len());

@@ -24,12 +24,14 @@ pub(crate) struct PoolPolicy {
 }
 
 fn default_budget() -> Share {
-    Share::from_ppm_saturating(50_000)
+    Share::from_millionths(50_000).unwrap_or(Share::ZERO)
 }
 
 impl Default for PoolPolicy {
     fn default() -> Self {
-        Self { disruption_budget: default_budget() }
+        Self {
+            disruption_budget: default_budget(),
+        }
     }
 }
 

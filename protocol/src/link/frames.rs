@@ -62,7 +62,9 @@ impl FromGateway {
                 events: batch.events.into_iter().map(Into::into).collect(),
             }),
         };
-        wire::GatewayFrame { body: Some(body) }.encode_to_vec().into()
+        wire::GatewayFrame { body: Some(body) }
+            .encode_to_vec()
+            .into()
     }
 }
 
@@ -119,11 +121,13 @@ impl FromControl {
                 goodbye: Some(close.goodbye.into()),
             }),
             Self::Settings(changed) => wire::control_frame::Body::Settings(changed.into()),
-            Self::Removed(nodes) => {
-                wire::control_frame::Body::Removed(wire::Removed { node_ids: texts(&nodes) })
-            }
+            Self::Removed(nodes) => wire::control_frame::Body::Removed(wire::Removed {
+                node_ids: texts(&nodes),
+            }),
         };
-        wire::ControlFrame { body: Some(body) }.encode_to_vec().into()
+        wire::ControlFrame { body: Some(body) }
+            .encode_to_vec()
+            .into()
     }
 }
 
@@ -132,9 +136,16 @@ impl TryFrom<wire::LinkHello> for LinkHello {
 
     fn try_from(hello: wire::LinkHello) -> Result<Self, FrameError> {
         let process = hello.process.as_ref().try_into().map_err(|_| {
-            FrameError::field("process", "16 bytes", format!("{} bytes", hello.process.len()))
+            FrameError::field(
+                "process",
+                "16 bytes",
+                format!("{} bytes", hello.process.len()),
+            )
         })?;
-        Ok(Self { version: bounded(hello.version), process })
+        Ok(Self {
+            version: bounded(hello.version),
+            process,
+        })
     }
 }
 
@@ -143,11 +154,19 @@ impl TryFrom<wire::Batch> for Batch {
 
     fn try_from(batch: wire::Batch) -> Result<Self, FrameError> {
         if batch.events.len() > BATCH_EVENTS_MAX {
-            return Err(FrameError::field("events", "at most 256", batch.events.len()));
+            return Err(FrameError::field(
+                "events",
+                "at most 256",
+                batch.events.len(),
+            ));
         }
         Ok(Self {
             number: batch.number,
-            events: batch.events.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
+            events: batch
+                .events
+                .into_iter()
+                .map(TryInto::try_into)
+                .collect::<Result<_, _>>()?,
         })
     }
 }
@@ -252,11 +271,14 @@ fn settings(settings: Option<wire::Settings>) -> Result<Settings, FrameError> {
 }
 
 fn facts(facts: Option<node::Facts>) -> Result<crate::session::Facts, FrameError> {
-    facts.ok_or_else(|| FrameError::field("facts", "the node's facts", "none"))?.try_into()
+    facts
+        .ok_or_else(|| FrameError::field("facts", "the node's facts", "none"))?
+        .try_into()
 }
 
 fn node_id(text: &str) -> Result<NodeId, FrameError> {
-    text.parse().map_err(|error| FrameError::field("node_id", "a node id", error))
+    text.parse()
+        .map_err(|error| FrameError::field("node_id", "a node id", error))
 }
 
 fn node_ids(texts: &[String]) -> Result<Vec<NodeId>, FrameError> {
@@ -264,7 +286,8 @@ fn node_ids(texts: &[String]) -> Result<Vec<NodeId>, FrameError> {
 }
 
 fn session_id(text: &str) -> Result<crate::id::SessionId, FrameError> {
-    text.parse().map_err(|error| FrameError::field("session_id", "a session id", error))
+    text.parse()
+        .map_err(|error| FrameError::field("session_id", "a session id", error))
 }
 
 fn texts(ids: &[NodeId]) -> Vec<String> {

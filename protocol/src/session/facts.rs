@@ -191,7 +191,11 @@ impl TryFrom<wire::Facts> for Facts {
             digest: digest("digest", &facts.digest)?,
             floor: ReleaseFloor::starting_at(sequence("floor", facts.floor)?),
             version: parsed("version", "MAJOR.MINOR.PATCH", &facts.version)?,
-            platform: parsed("platform", "a platform such as linux-amd64", &facts.platform)?,
+            platform: parsed(
+                "platform",
+                "a platform such as linux-amd64",
+                &facts.platform,
+            )?,
             boot_id: bounded(facts.boot_id, MESSAGE_BYTES_MAX),
             trial: facts.trial.map(TrialFacts::try_from).transpose()?,
             last_attempt: facts.last_attempt.map(AttemptFacts::try_from).transpose()?,
@@ -335,7 +339,8 @@ fn wire_slot(slot: Option<Slot>) -> i32 {
 }
 
 fn outcome_of(outcome: i32) -> Result<Outcome, FrameError> {
-    let unknown = |found: String| FrameError::field("last_attempt.outcome", "a known outcome", found);
+    let unknown =
+        |found: String| FrameError::field("last_attempt.outcome", "a known outcome", found);
     match wire::Outcome::try_from(outcome).map_err(|found| unknown(found.to_string()))? {
         wire::Outcome::Unspecified => Err(unknown("none".to_owned())),
         wire::Outcome::Running => Ok(Outcome::Running),
@@ -395,7 +400,8 @@ fn parsed<T: std::str::FromStr>(
     expected: &'static str,
     text: &str,
 ) -> Result<T, FrameError> {
-    text.parse().map_err(|_| FrameError::field(field, expected, bounded(text.to_owned(), 80)))
+    text.parse()
+        .map_err(|_| FrameError::field(field, expected, bounded(text.to_owned(), 80)))
 }
 
 /// Cuts a text at a limit: a long log is no reason to lose the fact that came with it.

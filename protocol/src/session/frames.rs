@@ -187,13 +187,15 @@ impl FromGateway {
                     .try_into()
                     .map_err(|error| FrameError::field("command", "a known command", error))?,
             ),
-            wire::gateway_frame::Body::Certificate(certificate) => {
-                Self::Certificate(Certificate {
-                    chain: certificate.chain_der.iter().map(|der| der.to_vec()).collect(),
-                    authorities: certificate.ca_der.iter().map(|der| der.to_vec()).collect(),
-                    gateways: certificate.gateways,
-                })
-            }
+            wire::gateway_frame::Body::Certificate(certificate) => Self::Certificate(Certificate {
+                chain: certificate
+                    .chain_der
+                    .iter()
+                    .map(|der| der.to_vec())
+                    .collect(),
+                authorities: certificate.ca_der.iter().map(|der| der.to_vec()).collect(),
+                gateways: certificate.gateways,
+            }),
             wire::gateway_frame::Body::Goodbye(goodbye) => Self::Goodbye(goodbye.try_into()?),
         })
     }
@@ -202,12 +204,18 @@ impl FromGateway {
     pub fn encode(self) -> Bytes {
         let body = match self {
             Self::Welcome(welcome) => Some(wire::gateway_frame::Body::Welcome(welcome.into())),
-            Self::Spec(spec) => spec.ok().map(|spec| wire::gateway_frame::Body::Spec(spec.into())),
+            Self::Spec(spec) => spec
+                .ok()
+                .map(|spec| wire::gateway_frame::Body::Spec(spec.into())),
             Self::Command(command) => Some(wire::gateway_frame::Body::Command(command.into())),
             Self::Certificate(certificate) => {
                 Some(wire::gateway_frame::Body::Certificate(wire::Certificate {
                     chain_der: certificate.chain.into_iter().map(Into::into).collect(),
-                    ca_der: certificate.authorities.into_iter().map(Into::into).collect(),
+                    ca_der: certificate
+                        .authorities
+                        .into_iter()
+                        .map(Into::into)
+                        .collect(),
                     gateways: certificate.gateways,
                 }))
             }
@@ -220,7 +228,10 @@ impl FromGateway {
 /// Decodes a message of at most `max` bytes.
 pub(crate) fn decode<M: Message + Default>(bytes: &[u8], max: usize) -> Result<M, FrameError> {
     if bytes.len() > max {
-        return Err(FrameError::TooLarge { found: bytes.len(), max });
+        return Err(FrameError::TooLarge {
+            found: bytes.len(),
+            max,
+        });
     }
     M::decode(bytes).map_err(|error| FrameError::Undecodable(error.to_string()))
 }
@@ -245,14 +256,21 @@ impl TryFrom<wire::Hello> for Hello {
     type Error = FrameError;
 
     fn try_from(hello: wire::Hello) -> Result<Self, FrameError> {
-        let protocols = ProtocolRange { min: hello.proto_min, max: hello.proto_max };
+        let protocols = ProtocolRange {
+            min: hello.proto_min,
+            max: hello.proto_max,
+        };
         if protocols.min == 0 || protocols.min > protocols.max {
             let found = format!("{} to {}", protocols.min, protocols.max);
             return Err(FrameError::field("proto_min", "1 to proto_max", found));
         }
         if hello.commands_in_flight.len() > COMMANDS_IN_FLIGHT_MAX {
             let found = hello.commands_in_flight.len();
-            return Err(FrameError::field("commands_in_flight", "at most 256", found));
+            return Err(FrameError::field(
+                "commands_in_flight",
+                "at most 256",
+                found,
+            ));
         }
         let commands_in_flight = hello
             .commands_in_flight
@@ -279,7 +297,11 @@ impl From<Hello> for wire::Hello {
             proto_max: hello.protocols.max,
             connect_seq: hello.connect_seq,
             facts: Some(hello.facts.into()),
-            commands_in_flight: hello.commands_in_flight.iter().map(ToString::to_string).collect(),
+            commands_in_flight: hello
+                .commands_in_flight
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             labels: hello.labels,
         }
     }
@@ -322,13 +344,19 @@ impl TryFrom<wire::StatusReport> for StatusReport {
     type Error = FrameError;
 
     fn try_from(report: wire::StatusReport) -> Result<Self, FrameError> {
-        Ok(Self { number: report.number, facts: facts(report.facts)? })
+        Ok(Self {
+            number: report.number,
+            facts: facts(report.facts)?,
+        })
     }
 }
 
 impl From<StatusReport> for wire::StatusReport {
     fn from(report: StatusReport) -> Self {
-        Self { number: report.number, facts: Some(report.facts.into()) }
+        Self {
+            number: report.number,
+            facts: Some(report.facts.into()),
+        }
     }
 }
 
@@ -336,16 +364,15 @@ impl TryFrom<wire::Goodbye> for Goodbye {
     type Error = FrameError;
 
     fn try_from(goodbye: wire::Goodbye) -> Result<Self, FrameError> {
-        let unknown =
-            |found: String| FrameError::field("goodbye.reason", "a known reason", found);
+        let unknown = |found: String| FrameError::field("goodbye.reason", "a known reason", found);
         let reason = wire::GoodbyeReason::try_from(goodbye.reason)
             .map_err(|found| unknown(found.to_string()))?;
         let reason = match reason {
             wire::GoodbyeReason::Unspecified => return Err(unknown("none".to_owned())),
             wire::GoodbyeReason::Stopping => GoodbyeReason::Stopping,
-            wire::GoodbyeReason::Superseded => {
-                GoodbyeReason::Superseded { connect_seq: goodbye.connect_seq }
-            }
+            wire::GoodbyeReason::Superseded => GoodbyeReason::Superseded {
+                connect_seq: goodbye.connect_seq,
+            },
             wire::GoodbyeReason::Removed => GoodbyeReason::Removed,
             wire::GoodbyeReason::ProtocolTooNew => GoodbyeReason::ProtocolTooNew,
             wire::GoodbyeReason::Overloaded => GoodbyeReason::Overloaded,
@@ -354,7 +381,11 @@ impl TryFrom<wire::Goodbye> for Goodbye {
         };
         let mut message = goodbye.message;
         message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
-        Ok(Self { reason, reconnect_after_ms: goodbye.reconnect_after_ms, message })
+        Ok(Self {
+            reason,
+            reconnect_after_ms: goodbye.reconnect_after_ms,
+            message,
+        })
     }
 }
 
@@ -386,5 +417,7 @@ fn nonce(bytes: &[u8]) -> Result<Nonce, FrameError> {
 }
 
 fn facts(facts: Option<wire::Facts>) -> Result<Facts, FrameError> {
-    facts.ok_or_else(|| FrameError::field("facts", "the node's facts", "none"))?.try_into()
+    facts
+        .ok_or_else(|| FrameError::field("facts", "the node's facts", "none"))?
+        .try_into()
 }

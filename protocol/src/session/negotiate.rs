@@ -51,7 +51,10 @@ pub enum Agreement {
 /// instead of a closed door: it could not be repaired from behind one.
 pub fn negotiate(node: ProtocolRange, server: ProtocolRange) -> Negotiation {
     if node.min > server.max {
-        return Negotiation::NodeTooNew { node_min: node.min, server_max: server.max };
+        return Negotiation::NodeTooNew {
+            node_min: node.min,
+            server_max: server.max,
+        };
     }
     let protocol = node.max.min(server.max);
     if node.max < server.min {
@@ -72,8 +75,14 @@ mod tests {
 
     #[test]
     fn the_highest_common_protocol_wins() {
-        assert_eq!(between((1, 3), (2, 5)), Negotiation::Agreed(Agreement::Full { protocol: 3 }));
-        assert_eq!(between((4, 9), (2, 5)), Negotiation::Agreed(Agreement::Full { protocol: 5 }));
+        assert_eq!(
+            between((1, 3), (2, 5)),
+            Negotiation::Agreed(Agreement::Full { protocol: 3 })
+        );
+        assert_eq!(
+            between((4, 9), (2, 5)),
+            Negotiation::Agreed(Agreement::Full { protocol: 5 })
+        );
     }
 
     #[test]
@@ -88,7 +97,10 @@ mod tests {
     fn a_node_above_the_maximum_is_told_so() {
         assert_eq!(
             between((6, 7), (2, 5)),
-            Negotiation::NodeTooNew { node_min: 6, server_max: 5 }
+            Negotiation::NodeTooNew {
+                node_min: 6,
+                server_max: 5
+            }
         );
     }
 }
