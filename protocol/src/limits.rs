@@ -35,3 +35,24 @@ pub const URL_BYTES_MAX: usize = 2048;
 
 /// Bytes of a published manifest (the file as it is served).
 pub const PUBLISHED_BYTES_MAX: usize = 128 << 10;
+
+/// Bytes of a manifest's body. It is parsed before it is believed, so it is bounded before it is parsed.
+pub const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// Keys that a manifest may list: more than any team has signers.
+pub const KEYS_MAX: usize = 16;
+
+/// Signatures of one manifest. Each costs a reader one check on a curve, paid before anything is trusted.
+pub const SIGNATURES_MAX: usize = 16;
+
+/// Files of one release.
+pub const ARTIFACTS_MAX: usize = 64;
+
+/// Bytes of one file of a release: a node keeps room for two.
+pub const ARTIFACT_BYTES_MAX: u64 = 512 << 20;
+
+/// Bytes of a file's name, as file systems have it.
+pub const ARTIFACT_NAME_BYTES_MAX: usize = 255;
+
+/// Entries of a manifest's map of extensions.
+pub const EXTENSIONS_MAX: usize = 16;

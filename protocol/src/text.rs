@@ -23,12 +23,15 @@ pub(crate) use serde_as_text;
 
 /// What an error message shows of a text that somebody else wrote: bounded, and escaped so that it stays on its line.
 pub(crate) fn excerpt(text: &str) -> String {
-    const SHOWN_CHARS_MAX: usize = 80;
-    let mut shown: String = text
-        .chars()
-        .take(SHOWN_CHARS_MAX)
-        .flat_map(char::escape_debug)
-        .collect();
+    const SHOWN_CHARS_MAX: usize = 200;
+    let mut shown = String::new();
+    for found in text.chars().take(SHOWN_CHARS_MAX) {
+        match found {
+            // Harmless, and messages quote with them.
+            '"' | '\'' | '\\' => shown.push(found),
+            _ => shown.extend(found.escape_debug()),
+        }
+    }
     if text.chars().nth(SHOWN_CHARS_MAX).is_some() {
         shown.push('…');
     }
@@ -42,7 +45,7 @@ mod tests {
     #[test]
     fn a_long_or_wild_text_stays_short_and_on_one_line() {
         assert_eq!(excerpt("a\nb\u{1b}[31m"), "a\\nb\\u{1b}[31m");
-        assert_eq!(excerpt(&"x".repeat(80)), "x".repeat(80));
-        assert_eq!(excerpt(&"x".repeat(81)), format!("{}…", "x".repeat(80)));
+        assert_eq!(excerpt(&"x".repeat(200)), "x".repeat(200));
+        assert_eq!(excerpt(&"x".repeat(201)), format!("{}…", "x".repeat(200)));
     }
 }
