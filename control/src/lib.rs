@@ -3,5 +3,6 @@
 //! One binary: `better-compute serve` is the service, everything else talks to one or works offline.
 
 mod api;
+pub mod cli;
 mod clock;
 mod db;
