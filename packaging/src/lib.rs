@@ -1,1 +1,11 @@
-//! Skeleton.
+//! What turns the programs into a product.
+//!
+//! Everything here uses the programs as their users do: it builds them, starts them as processes and reads what they
+//! print. [`fleet`] is a whole fleet on this machine; the quickstart, the whole-system tests and the benchmarks are
+//! written on top of it.
+
+pub mod bench;
+pub mod build;
+pub mod fleet;
+pub mod quickstart;
+pub mod simulated;

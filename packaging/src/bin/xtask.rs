@@ -1,2 +1,133 @@
-//! Skeleton.
-fn main() {}
+//! `cargo xtask`: what the workspace can do besides building.
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use anyhow::Result;
+use clap::{Parser, Subcommand, ValueEnum};
+use packaging::{
+    bench,
+    quickstart::{self, Audience, Ending, Quickstart},
+};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Everything that this workspace can do besides building.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Xtask {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Shows the main job on this machine: a good release goes through a real fleet, a bad one stops at its canary.
+    ///
+    /// Builds everything, starts control, a gateway and nodes as processes in a temporary folder on loopback, and ends
+    /// and removes all of it afterwards. Soak, watchdog and stability hold are short, so that it takes a minute.
+    Quickstart {
+        /// How many nodes; at least 2.
+        #[arg(long, default_value_t = 6)]
+        nodes: usize,
+        /// Let the fleet run on until Ctrl-C.
+        #[arg(long)]
+        keep: bool,
+        /// With `json`, the last line of standard output is one object with both rollouts and every node.
+        #[arg(long, value_enum, default_value_t = Output::Text)]
+        output: Output,
+    },
+    /// Measures; the last line is the figures as `key=value` pairs.
+    #[command(subcommand)]
+    Bench(Bench),
+}
+
+#[derive(Debug, Subcommand)]
+enum Bench {
+    /// From a node's report to the arrival of the next node's spec, in a pool that takes one node at a time.
+    ///
+    /// Control and the gateway are real; the nodes are simulated: they hold real sessions and answer at once.
+    Road {
+        /// How many nodes the rollout has.
+        #[arg(long, default_value_t = 200)]
+        nodes: usize,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+fn main() -> ExitCode {
+    let task = Xtask::parse().task;
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error.into()),
+    };
+    runtime.block_on(async {
+        tokio::select! {
+            done = run(task) => match done {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => failed(&error),
+            },
+            // Leaving here drops the fleet, which ends its processes and removes its folder.
+            code = interrupted() => ExitCode::from(code),
+        }
+    })
+}
+
+async fn run(task: Task) -> Result<()> {
+    match task {
+        Task::Quickstart {
+            nodes,
+            keep,
+            output,
+        } => {
+            let ending = if keep { Ending::Stay } else { Ending::Leave };
+            let audience = match output {
+                Output::Text => Audience::People,
+                Output::Json => Audience::Program,
+            };
+            let outcome = quickstart::run(Quickstart {
+                nodes,
+                ending,
+                audience,
+            })
+            .await?;
+            if output == Output::Json {
+                writeln!(io::stdout(), "{}", serde_json::to_string(&outcome)?)?;
+            }
+        }
+        Task::Bench(Bench::Road { nodes }) => {
+            let figures = bench::road::run(nodes).await?;
+            writeln!(io::stdout(), "{figures}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Resolves at Ctrl-C or a polite request to end, with the exit code that shells expect.
+async fn interrupted() -> u8 {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => 130,
+        _ = terminate.recv() => 143,
+    }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    // Nobody is left to tell if standard error is closed.
+    drop(writeln!(io::stderr(), "error: {error:#}"));
+    ExitCode::FAILURE
+}

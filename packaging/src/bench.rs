@@ -1,0 +1,3 @@
+//! Measurements of the whole system. Each gives figures, never a verdict: a noisy machine is no reason to fail.
+
+pub mod road;

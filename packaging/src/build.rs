@@ -1,0 +1,132 @@
+//! Builds the programs, as cargo would for anybody.
+//!
+//! Takes what to build, gives paths of executables. Cargo says where it put them, so that no folder is guessed.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+use tokio::process::Command;
+
+/// The servers and the command line.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// `better-compute`: control and command line.
+    pub control: PathBuf,
+    /// `bc-gateway`.
+    pub gateway: PathBuf,
+}
+
+/// A build of the agent that reports a version of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentBuild {
+    /// The version that it reports.
+    pub version: &'static str,
+    /// What is wrong with it, if something is.
+    pub fault: Option<Fault>,
+}
+
+/// What can be wrong with an agent on purpose.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// It starts, and never opens a session.
+    NeverConnects,
+}
+
+impl Fault {
+    fn word(self) -> &'static str {
+        match self {
+            Self::NeverConnects => "never-connects",
+        }
+    }
+}
+
+/// Builds `better-compute` and `bc-gateway`.
+pub async fn programs() -> Result<Programs> {
+    let mut cargo = cargo();
+    cargo.args([
+        "--package",
+        "better-compute",
+        "--package",
+        "bc-gateway",
+        "--bins",
+    ]);
+    let built = run(cargo).await?;
+    Ok(Programs {
+        control: find(&built, "better-compute")?,
+        gateway: find(&built, "bc-gateway")?,
+    })
+}
+
+/// Builds an agent and copies it to `to`. Only its `main.rs` differs between versions, so that a second build is short.
+pub async fn agent(build: AgentBuild, to: &Path) -> Result<()> {
+    let mut cargo = cargo();
+    cargo
+        .args(["--package", "bcd", "--bins"])
+        .env("BCD_VERSION", build.version);
+    match build.fault {
+        Some(fault) => cargo
+            .args(["--features", "bcd/faults"])
+            .env("BCD_FAULT", fault.word()),
+        None => cargo.env_remove("BCD_FAULT"),
+    };
+    let built = run(cargo).await?;
+    if let Some(dir) = to.parent() {
+        std::fs::create_dir_all(dir)?;
+    }
+    std::fs::copy(find(&built, "bcd")?, to)
+        .with_context(|| format!("copy the agent to {}", to.display()))?;
+    Ok(())
+}
+
+fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // Names, not paths, so that it works from any folder of the workspace.
+    cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    cargo.args([
+        "build",
+        "--locked",
+        "--message-format",
+        "json-render-diagnostics",
+    ]);
+    cargo
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true);
+    cargo
+}
+
+/// The part of cargo's messages that names an executable.
+#[derive(Debug, Deserialize)]
+struct Artifact {
+    executable: Option<PathBuf>,
+}
+
+async fn run(mut cargo: Command) -> Result<Vec<PathBuf>> {
+    let output = cargo.output().await.context("start cargo")?;
+    ensure!(
+        output.status.success(),
+        "cargo build ended with {}",
+        output.status
+    );
+    let messages = String::from_utf8(output.stdout).context("cargo's messages")?;
+    let executables = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Artifact>(line).ok())
+        .filter_map(|artifact| artifact.executable)
+        .collect();
+    Ok(executables)
+}
+
+fn find(built: &[PathBuf], name: &str) -> Result<PathBuf> {
+    match built
+        .iter()
+        .find(|path| path.file_name().is_some_and(|file| file == name))
+    {
+        Some(path) => Ok(path.clone()),
+        None => bail!("cargo built no {name}"),
+    }
+}
