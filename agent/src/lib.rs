@@ -1,1 +1,31 @@
-//! Skeleton.
+//! The agent of one node: it keeps a session with a gateway, and replaces itself safely.
+//!
+//! The program hands in what it was built as, and the library does the rest, so that a build of another version
+//! compiles nothing but `main.rs` anew.
+
+mod cli;
+mod clock;
+mod config;
+mod durable;
+#[cfg(feature = "faults")]
+mod faults;
+mod logs;
+mod paths;
+
+use std::process::ExitCode;
+
+/// What this program was built as. A node reports the version of the image that runs, never that of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Build {
+    /// The version, as people name it.
+    pub version: &'static str,
+    /// The deliberate misbehaviour to show, by its name.
+    #[cfg(feature = "faults")]
+    pub fault: Option<&'static str>,
+}
+
+/// Does what the command line says; the exit codes are listed in `bcd --help`.
+#[must_use]
+pub fn run(build: Build) -> ExitCode {
+    cli::run(build)
+}

@@ -1,0 +1,138 @@
+//! The command line of `bcd`: one file a command, whose doc comment is its help.
+
+mod preflight;
+mod version;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use thiserror::Error;
+
+use crate::Build;
+use crate::config::{Config, ConfigError};
+use crate::logs::{self, FilterError};
+use crate::paths::{DEFAULT_CONFIG, Paths};
+
+/// The agent of one node of a fleet.
+#[derive(Debug, Parser)]
+#[command(name = "bcd", disable_version_flag = true, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes:
+    0  done
+    1  failed; standard error says why
+    2  the command line cannot be understood
+    3  the configuration cannot be used
+    4  another process holds this node's folder
+  126  the slot's binary cannot be executed";
+
+/// What every command understands.
+#[derive(Clone, Debug, Args)]
+struct Global {
+    /// The node's configuration
+    #[arg(long, global = true, value_name = "FILE", default_value = DEFAULT_CONFIG, env = "BCD_CONFIG")]
+    config: PathBuf,
+    /// The node's folder, instead of the configuration's state_dir
+    #[arg(long, global = true, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// What to log, such as info or bcd=debug
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILTER",
+        default_value = "bcd=info",
+        env = "BCD_LOG"
+    )]
+    log: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Preflight(preflight::Preflight),
+    Version(version::ShowVersion),
+}
+
+/// Reads the command line and does what it says.
+pub(crate) fn run(build: Build) -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    match execute(cli, build) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&error);
+            error.exit_code()
+        }
+    }
+}
+
+fn execute(cli: Cli, build: Build) -> Result<(), CommandError> {
+    logs::start(&cli.global.log)?;
+    match cli.command {
+        Command::Preflight(command) => command.run(&cli.global, build),
+        Command::Version(command) => command.run(build),
+    }
+}
+
+impl Global {
+    /// The configuration, and the folder that it or the command line names.
+    fn load(&self) -> Result<(Config, Paths), CommandError> {
+        let config = Config::load(&self.config)?;
+        let root = self.state_dir.clone().unwrap_or(config.state_dir.clone());
+        Ok((config, Paths::new(root)))
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug, Error)]
+enum CommandError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+    #[error("expected to write to standard output, found it closed")]
+    Output(#[source] std::io::Error),
+}
+
+impl CommandError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Config(_) => ExitCode::from(3),
+            Self::Filter(_) => ExitCode::from(2),
+            Self::Output(_) => ExitCode::FAILURE,
+        }
+    }
+}
+
+/// Says on standard error what went wrong, cause by cause.
+#[expect(
+    clippy::print_stderr,
+    reason = "this is what a person sees of a failed command, whatever the log filter says"
+)]
+fn complain(error: &dyn std::error::Error) {
+    let mut said = format!("error: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        said.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    eprintln!("{said}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

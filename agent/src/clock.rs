@@ -1,0 +1,118 @@
+//! Where time enters the agent: nothing else in the crate reads a clock.
+//!
+//! Gives the wall clock for what people and certificates date, the monotonic clock for what a process waits for, and
+//! the monotonic clock with the boot's id for what must outlive the process.
+
+use std::fs;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bc_protocol::time::Timestamp;
+use nix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The wall clock, to the second. It may be wrong by years: nothing safe may rest on it alone.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this module is where time enters"
+)]
+pub(crate) fn wall() -> Timestamp {
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let seconds = i64::try_from(since_1970.as_secs()).unwrap_or(i64::MAX);
+    // A clock beyond the year 9999 is no clock; what is dated by it then counts as dated at the start of time.
+    Timestamp::from_unix(seconds).unwrap_or_else(|_| epoch())
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "second 0 is within the years that a timestamp can name"
+)]
+fn epoch() -> Timestamp {
+    Timestamp::from_unix(0).expect("second 0 is a moment")
+}
+
+/// The monotonic clock, for waits within this process.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this module is where time enters"
+)]
+pub(crate) fn instant() -> Instant {
+    Instant::now()
+}
+
+/// Milliseconds of the monotonic clock. It stands still while the machine sleeps, and starts anew with every boot, so
+/// it says something only beside a [`BootId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Monotonic(pub(crate) u64);
+
+impl Monotonic {
+    /// The moment `wait` later.
+    pub(crate) fn after(self, wait: Duration) -> Self {
+        let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(wait))
+    }
+
+    /// How long it is until this moment; nothing if it has passed.
+    pub(crate) fn remaining(self, now: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(now.0))
+    }
+}
+
+/// The kernel's name of this boot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct BootId(pub(crate) String);
+
+/// The monotonic clock of one boot, for waits that outlive a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BootTime {
+    pub(crate) boot: BootId,
+    pub(crate) now: Monotonic,
+}
+
+/// Why there is no such time.
+#[derive(Debug, Error)]
+pub(crate) enum ClockError {
+    #[error("expected the kernel's boot id in {BOOT_ID}, found none")]
+    BootId(#[source] std::io::Error),
+    #[error("expected a monotonic clock, found none")]
+    Monotonic(#[source] nix::Error),
+}
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Now, in this boot.
+pub(crate) fn boot_time() -> Result<BootTime, ClockError> {
+    let boot = fs::read_to_string(BOOT_ID).map_err(ClockError::BootId)?;
+    let since_boot =
+        Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).map_err(ClockError::Monotonic)?);
+    Ok(BootTime {
+        boot: BootId(boot.trim().to_owned()),
+        now: Monotonic(u64::try_from(since_boot.as_millis()).unwrap_or(u64::MAX)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Monotonic, boot_time};
+    use std::time::Duration;
+
+    #[test]
+    fn one_boot_has_one_id_and_time_that_does_not_run_back() {
+        let (one, other) = (boot_time().unwrap(), boot_time().unwrap());
+        assert_eq!(one.boot, other.boot);
+        assert!(one.now <= other.now);
+        assert_eq!(one.boot.0.len(), 36);
+    }
+
+    #[test]
+    fn a_wait_ends_and_never_wraps() {
+        let at = Monotonic(1_000).after(Duration::from_millis(500));
+        assert_eq!(at.remaining(Monotonic(1_100)), Duration::from_millis(400));
+        assert_eq!(at.remaining(Monotonic(2_000)), Duration::ZERO);
+        assert_eq!(Monotonic(5).after(Duration::MAX), Monotonic(u64::MAX));
+    }
+}

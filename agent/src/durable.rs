@@ -1,0 +1,180 @@
+//! The one way to change what must survive a power cut, and the only code that renames.
+//!
+//! Takes paths and bytes. After `Ok` the change is on the disk; after `Err`, and after a cut at any point, the old
+//! bytes or the new ones are there, never a mix. A leftover is at most one file of a known name.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+/// Who may read a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Its owner alone.
+    Private,
+    /// Everybody.
+    Readable,
+    /// Everybody, and run it too.
+    Executable,
+}
+
+impl Mode {
+    fn bits(self) -> u32 {
+        match self {
+            Self::Private => 0o600,
+            Self::Readable => 0o644,
+            Self::Executable => 0o755,
+        }
+    }
+}
+
+/// Replaces the file at `path`. Two callers at once on one path need a lock of their own.
+pub(crate) fn replace_file(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<()> {
+    let staged = staging_name(path)?;
+    let mut file = create_new(&staged)?;
+    file.write_all(bytes)?;
+    put_in_place(&staged, &file, path, mode)
+}
+
+/// Gives the finished file at `staged` the name `path`; both are in one folder. `file` is the open `staged`.
+pub(crate) fn put_in_place(staged: &Path, file: &File, path: &Path, mode: Mode) -> io::Result<()> {
+    // The mode is set on the file, not at its creation: the umask must have no say.
+    file.set_permissions(Permissions::from_mode(mode.bits()))?;
+    file.sync_all()?;
+    fs::rename(staged, path)?;
+    // The rename itself is lost with the directory's page unless that is flushed too.
+    sync_folder_of(path)
+}
+
+/// Replaces the link at `path` so that it points to `target`, which is never followed.
+pub(crate) fn replace_link(path: &Path, target: &Path) -> io::Result<()> {
+    let staged = staging_name(path)?;
+    remove_if_there(&staged)?;
+    symlink(target, &staged)?;
+    fs::rename(&staged, path)?;
+    sync_folder_of(path)
+}
+
+/// Creates a file that nobody else has open: whatever lies at `path`, a link included, is gone first.
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
+    remove_if_there(path)?;
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(Mode::Private.bits())
+        .open(path)
+}
+
+/// Where a file lies until it is complete: one known name beside `path`, so that leftovers never add up.
+pub(crate) fn staging_name(path: &Path) -> io::Result<PathBuf> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut staged = std::ffi::OsString::from(".");
+    staged.push(name);
+    staged.push(".new");
+    Ok(path.with_file_name(staged))
+}
+
+/// Removes the file at `path`; that there is none is as good.
+pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Makes a folder and those above it. A folder that was there keeps its mode.
+pub(crate) fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(path)?;
+    sync_folder_of(path)
+}
+
+/// The file's bytes, or an error where it has more than `bytes_max`: whatever lies there must not fill the memory.
+pub(crate) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // Not blocking, in case somebody put a pipe there: opening it would wait for a writer.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
+        .open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("expected a file, found something else"));
+    }
+    file.take(bytes_max.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        let problem = format!("expected at most {bytes_max} bytes, found more");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
+    }
+    Ok(bytes)
+}
+
+fn sync_folder_of(path: &Path) -> io::Result<()> {
+    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mode, read_bounded, replace_file, replace_link};
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::path::Path;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_with_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record");
+        for (bytes, mode, bits) in [
+            (&b"one"[..], Mode::Private, 0o600),
+            (b"", Mode::Readable, 0o644),
+            (b"three", Mode::Executable, 0o755),
+        ] {
+            replace_file(&path, bytes, mode).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), bytes);
+            let found = fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+            assert_eq!(found, bits);
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_a_cut_left_behind_is_neither_kept_nor_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, victim) = (folder.path().join("record"), folder.path().join("victim"));
+        fs::File::create(&victim).unwrap();
+        symlink(&victim, folder.path().join(".record.new")).unwrap();
+        replace_file(&path, b"new", Mode::Readable).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read(&victim).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_link_is_replaced_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("current");
+        for target in ["slots/a", "slots/b"] {
+            replace_link(&link, Path::new(target)).unwrap();
+            assert_eq!(fs::read_link(&link).unwrap(), Path::new(target));
+        }
+    }
+
+    #[test]
+    fn a_giant_or_a_pipe_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let giant = folder.path().join("giant");
+        fs::File::create(&giant).unwrap().set_len(1 << 40).unwrap();
+        assert!(read_bounded(&giant, 1 << 20).is_err());
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(read_bounded(&pipe, 1 << 20).is_err());
+        assert!(read_bounded(folder.path(), 1 << 20).is_err());
+    }
+}
