@@ -32,6 +32,11 @@ impl Moment {
         self.0
     }
 
+    /// As ids count: never before 1970.
+    pub(crate) fn unix_ms(self) -> u64 {
+        u64::try_from(self.0).unwrap_or(0)
+    }
+
     /// Later by a span.
     #[must_use]
     pub(crate) fn plus(self, span: Duration) -> Self {

@@ -3,6 +3,10 @@
 //! One binary: `better-compute serve` is the service, everything else talks to one or works offline.
 
 mod api;
+mod chance;
 pub mod cli;
 mod clock;
 mod db;
+mod event;
+mod fleet;
+mod release;

@@ -43,6 +43,10 @@ CREATE TABLE nodes (
     spec_version   TEXT,
     spec_sha256    TEXT,
     spec_attempt   TEXT,
+    -- The connection whose Hello the labels are from; those of an older one never replace them.
+    labels_seq     INTEGER NOT NULL DEFAULT 0,
+    -- The newest connection that is known to have ended: nothing that comes late brings it back.
+    ended_seq      INTEGER NOT NULL DEFAULT 0,
     UNIQUE (join_token_id, spki)
 ) STRICT;
 CREATE INDEX nodes_by_pool ON nodes (pool_id, id) WHERE removed_at IS NULL;
@@ -54,6 +58,8 @@ CREATE TABLE node_facts (
     report              INTEGER NOT NULL,
     session_id          TEXT NOT NULL,
     gateway_id          TEXT NOT NULL,
+    -- The gateway's link on which the session was named last.
+    link                INTEGER NOT NULL,
     upgrade_only        INTEGER NOT NULL,
     online              INTEGER NOT NULL,
     -- Since when it has been online, or offline.
@@ -93,6 +99,11 @@ CREATE TABLE gateways (
     -- The key that redeemed the token, SPKI DER: the same key may redeem it again after a lost answer.
     spki             BLOB,
     enrolled_at      INTEGER,
+    -- Counts its links; each session it names is marked with the number.
+    link             INTEGER NOT NULL DEFAULT 0,
+    linked           INTEGER NOT NULL DEFAULT 0,
+    -- Since when it has been linked, or not.
+    linked_since     INTEGER,
     created_at       INTEGER NOT NULL,
     created_by       TEXT NOT NULL
 ) STRICT;

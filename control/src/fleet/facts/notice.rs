@@ -1,0 +1,104 @@
+//! The events that follow from facts.
+//!
+//! Takes what was known before and what is known now, writes an event where the two differ in a way that people want
+//! to hear of. A repeated fact is no news.
+
+use bc_protocol::session::{AttemptFacts, Facts, Outcome};
+use serde_json::{Value, json};
+
+use super::{Before, row::outcome_word};
+use crate::{
+    clock::Moment,
+    db::Tx,
+    event::outbox::{Draft, publish},
+};
+
+/// Tells that the node came or went, if it did.
+pub(super) async fn presence(tx: &mut Tx, before: &Before, now: Moment) -> Result<(), sqlx::Error> {
+    let online: bool = sqlx::query_scalar("SELECT online FROM node_facts WHERE node_id = $1")
+        .bind(before.node.as_str())
+        .fetch_one(&mut **tx)
+        .await?;
+    match (before.online, online) {
+        (false, true) => tell(tx, before, "node.online", json!({}), now).await,
+        (true, false) => offline(tx, before, now).await,
+        (true, true) | (false, false) => Ok(()),
+    }
+}
+
+/// Tells that the node went.
+pub(super) async fn offline(tx: &mut Tx, node: &Before, now: Moment) -> Result<(), sqlx::Error> {
+    tell(tx, node, "node.offline", json!({}), now).await
+}
+
+/// Tells how an attempt ended, once.
+pub(super) async fn attempts(
+    tx: &mut Tx,
+    before: &Before,
+    facts: &Facts,
+    now: Moment,
+) -> Result<(), sqlx::Error> {
+    let has_ended =
+        |attempt: &&AttemptFacts| attempt.is_final || attempt.outcome == Outcome::Confirmed;
+    let Some(attempt) = facts.last_attempt.as_ref().filter(has_ended) else {
+        return Ok(());
+    };
+    let known = before
+        .attempt
+        .as_ref()
+        .is_some_and(|(id, ended)| *ended && id == attempt.id.as_str());
+    if known {
+        return Ok(());
+    }
+    let Some(kind) = kind_of_end(attempt.outcome) else {
+        return Ok(());
+    };
+    tell(tx, before, kind, particulars(before, facts, attempt), now).await
+}
+
+fn kind_of_end(outcome: Outcome) -> Option<&'static str> {
+    match outcome {
+        Outcome::Confirmed => Some("node.upgraded"),
+        Outcome::Refused
+        | Outcome::Failed
+        | Outcome::Crashed
+        | Outcome::Hung
+        | Outcome::NoWelcome
+        | Outcome::Unstable
+        | Outcome::Environment => Some("node.upgrade-failed"),
+        // Somebody wanted it so: an end, but no failure of anything.
+        Outcome::Cancelled => None,
+        Outcome::Running => None,
+    }
+}
+
+fn particulars(before: &Before, facts: &Facts, attempt: &AttemptFacts) -> Value {
+    json!({
+        "attempt": attempt.id,
+        "target": attempt.target,
+        "version": facts.version,
+        "versionBefore": before.version,
+        "outcome": outcome_word(attempt.outcome),
+        "code": attempt.code,
+        "message": attempt.message,
+    })
+}
+
+async fn tell(
+    tx: &mut Tx,
+    about: &Before,
+    kind: &'static str,
+    data: Value,
+    now: Moment,
+) -> Result<(), sqlx::Error> {
+    let subject = format!("node/{}", about.node);
+    // The node itself is the cause: nobody asked it to come, go or fail.
+    let draft = Draft {
+        kind,
+        actor: &subject,
+        subject: subject.clone(),
+        tenant: &about.tenant,
+        data,
+    };
+    publish(tx, draft, now).await
+}
