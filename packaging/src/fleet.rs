@@ -19,6 +19,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::build::Programs;
@@ -78,6 +79,8 @@ pub struct Fleet {
 /// One node.
 #[derive(Debug)]
 pub struct Node {
+    /// Its id.
+    pub id: String,
     /// The pool that it joined.
     pub pool: String,
     /// Its own folder: config, state, slots.
@@ -87,12 +90,16 @@ pub struct Node {
 }
 
 impl Fleet {
-    /// Starts control and a gateway, with keys and pools but without nodes.
+    /// Starts control, a gateway and the plan's nodes, whose package's own binary is a copy of `package`.
     pub async fn start(programs: Programs, package: &Path, plan: &Plan) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("bcd-fleet-").tempdir()?;
         let root = dir.path();
         let [api, link, session] = free_ports()?;
         let keys = Keys::make(&programs.control, &root.join("keys"))?;
+        // The nodes' package: nothing else of the caller's has to stay.
+        let installed = root.join("package/bcd");
+        std::fs::create_dir_all(root.join("package"))?;
+        std::fs::copy(package, &installed).context("install the package's binary")?;
         let config = root.join("control.toml");
         replace(&config, &control_config(root, &keys, api, link))?;
         let url = format!("http://127.0.0.1:{api}");
@@ -136,7 +143,7 @@ impl Fleet {
             keys,
             pools,
             programs,
-            package: package.to_owned(),
+            package: installed,
             patience: plan.patience,
             gateway_port: session,
             dir,
@@ -226,23 +233,58 @@ impl Fleet {
             );
             supervisor.args(["supervise", "--config"]).arg(&config);
             supervisor.start()?;
-            self.nodes.push(Node {
+            let node = Node {
+                id: node_id(&dir)?,
                 pool: id.clone(),
                 dir,
                 supervisor,
-            });
+            };
+            self.nodes.push(node);
         }
         Ok(())
     }
 
     /// What a node says about itself, asked on the node.
-    pub fn status(&self, node: &Node) -> Result<serde_json::Value> {
+    pub fn status(&self, node: &Node) -> Result<Value> {
         let output = std::process::Command::new(&self.package)
             .args(["status", "--output", "json", "--config"])
             .arg(node.dir.join("bcd.toml"))
             .output()
             .context("start bcd status")?;
         serde_json::from_slice(&output.stdout).context("bcd status printed no JSON")
+    }
+
+    /// Waits until that many nodes are online.
+    pub async fn online(&self, nodes: usize, patience: Duration) -> Result<()> {
+        self.operator
+            .until("every node is online", patience, |operator| {
+                let list = operator.json(&["nodes", "list"])?;
+                let listed = list
+                    .get("nodes")
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten();
+                let online = listed.filter(|node| node.get("online") == Some(&Value::Bool(true)));
+                Ok((online.count() == nodes).then_some(()))
+            })
+            .await
+            .with_context(|| self.logs())
+    }
+
+    /// The supervisor of a node, by the node's id.
+    pub fn supervisor_of(&mut self, id: &str) -> Result<&mut Service> {
+        let node = self.nodes.iter_mut().find(|node| node.id == id);
+        Ok(&mut node.with_context(|| format!("no node is {id}"))?.supervisor)
+    }
+
+    /// What every process has printed: for the reader of a failed test.
+    pub fn logs(&self) -> String {
+        let services = [&self.control, &self.gateway];
+        services
+            .into_iter()
+            .chain(self.nodes.iter().map(|node| &node.supervisor))
+            .map(|service| format!("--- {}\n{}", service.name(), service.log()))
+            .collect()
     }
 
     /// The programs that this fleet runs.
@@ -280,6 +322,18 @@ fn gateway_config(root: &Path, control: &str, port: u16, token: &Path) -> String
          drain = \"1s\"\n",
         state = root.join("gateway"),
     )
+}
+
+/// The id that a node was given when it joined.
+fn node_id(dir: &Path) -> Result<String> {
+    let file = dir.join("state/identity/node.json");
+    let text =
+        std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+    let identity: Value = serde_json::from_str(&text)?;
+    let id = identity.get("nodeId").and_then(Value::as_str);
+    Ok(id
+        .with_context(|| format!("{} names no nodeId", file.display()))?
+        .to_owned())
 }
 
 /// Ports that nothing listens on. All are held until all are known, so that they differ.

@@ -176,20 +176,7 @@ async fn start(story: &Story, nodes: usize, programs: Programs, binaries: &Path)
             agent.version
         ));
     }
-    fleet
-        .operator
-        .until(
-            "every node is online",
-            Duration::from_secs(60),
-            |operator| {
-                let list = operator.json(&["nodes", "list"])?;
-                let online = each(&list, "nodes")
-                    .filter(|node| field(node, "online") == true)
-                    .count();
-                Ok((online == nodes).then_some(()))
-            },
-        )
-        .await?;
+    fleet.online(nodes, Duration::from_secs(60)).await?;
     story.line(&format!(
         "{nodes} nodes in two pools run {}; short patience: soak 2s, watchdog {:?}, stability hold {:?}",
         PACKAGED.version, PATIENCE.watchdog, PATIENCE.stable

@@ -76,6 +76,23 @@ impl Service {
         self.child.as_ref().map(Child::id)
     }
 
+    /// What people call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The process ids of its own children.
+    pub fn children(&self) -> Result<Vec<i32>> {
+        let pid = self
+            .pid()
+            .with_context(|| format!("{} does not run", self.name))?;
+        let listed = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+        listed
+            .split_whitespace()
+            .map(|child| child.parse().context("a process id"))
+            .collect()
+    }
+
     /// What it has printed so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()

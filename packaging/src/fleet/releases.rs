@@ -36,7 +36,8 @@ impl Release {
 }
 
 impl Keys {
-    pub(super) fn make(program: &Path, dir: &Path) -> Result<Self> {
+    /// Makes both keys in a folder.
+    pub fn make(program: &Path, dir: &Path) -> Result<Self> {
         std::fs::create_dir_all(dir)?;
         let files = ["alice.pem", "bob.pem"].map(|name| dir.join(name));
         let mut pins = [const { String::new() }; 2];
