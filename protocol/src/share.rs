@@ -6,11 +6,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 use crate::text::excerpt;
+
+mod decimal;
+
+use decimal::{Number, PERCENT, SHARE};
 
 const MILLION: u32 = 1_000_000;
 
@@ -32,7 +35,7 @@ impl Share {
     /// A share of that many millionths; refused above a million.
     pub fn from_millionths(millionths: u32) -> Result<Self, ShareError> {
         if millionths > MILLION {
-            return Err(SHARE.refuses(decimal_text(millionths, MILLION)));
+            return Err(SHARE.refuses(SHARE.text(millionths)));
         }
         Ok(Self { millionths })
     }
@@ -91,80 +94,6 @@ pub struct ShareError {
     found: String,
 }
 
-/// What sets the two kinds of decimal apart.
-struct Rule {
-    expected: &'static str,
-    places: usize,
-    /// Millionths of the whole in one unit: a percent has ten thousand.
-    unit: u32,
-    lowest: u32,
-}
-
-const SHARE: Rule = Rule {
-    expected: "a number from 0 to 1 with at most 6 decimal places",
-    places: 6,
-    unit: MILLION,
-    lowest: 0,
-};
-const PERCENT: Rule = Rule {
-    expected: "a number above 0 and up to 100 with at most 4 decimal places",
-    places: 4,
-    unit: 10_000,
-    lowest: 1,
-};
-
-impl Rule {
-    /// Reads plain decimal digits: no sign, exponent, or second spelling of the point.
-    fn parse(&self, text: &str) -> Result<u32, ShareError> {
-        self.millionths(text)
-            .filter(|parsed| (self.lowest..=MILLION).contains(parsed))
-            .ok_or_else(|| self.refuses(text.to_owned()))
-    }
-
-    fn millionths(&self, text: &str) -> Option<u32> {
-        let (whole, fraction) = match text.split_once('.') {
-            Some((_, "")) => return None,
-            Some(parts) => parts,
-            None => (text, ""),
-        };
-        let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-        if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > self.places {
-            return None;
-        }
-        let fraction: u32 = format!("{fraction:0<width$}", width = self.places)
-            .parse()
-            .ok()?;
-        whole
-            .parse::<u32>()
-            .ok()?
-            .checked_mul(self.unit)?
-            .checked_add(fraction)
-    }
-
-    fn refuses(&self, found: String) -> ShareError {
-        ShareError {
-            expected: self.expected,
-            found,
-        }
-    }
-}
-
-/// Writes `millionths` in units of `unit`, without trailing zeros.
-fn decimal_text(millionths: u32, unit: u32) -> String {
-    let (whole, fraction) = (millionths / unit, millionths % unit);
-    if fraction == 0 {
-        return whole.to_string();
-    }
-    let places = if unit == MILLION {
-        SHARE.places
-    } else {
-        PERCENT.places
-    };
-    format!("{whole}.{fraction:0places$}")
-        .trim_end_matches('0')
-        .to_owned()
-}
-
 impl FromStr for Share {
     type Err = ShareError;
 
@@ -183,39 +112,25 @@ impl FromStr for Percent {
 
 impl fmt::Display for Share {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(&decimal_text(self.millionths, SHARE.unit))
+        formatter.pad(&SHARE.text(self.millionths))
     }
 }
 
 impl fmt::Display for Percent {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(&decimal_text(self.millionths, PERCENT.unit))
+        formatter.pad(&PERCENT.text(self.millionths))
     }
 }
 
 impl Serialize for Share {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize_number(self.millionths, SHARE.unit, serializer)
+        SHARE.serialize(self.millionths, serializer)
     }
 }
 
 impl Serialize for Percent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize_number(self.millionths, PERCENT.unit, serializer)
-    }
-}
-
-/// Whole numbers are written without a point. The quotient of others is the double nearest to a decimal of few digits,
-/// so its shortest text is that decimal.
-fn serialize_number<S: Serializer>(
-    millionths: u32,
-    unit: u32,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    if millionths.is_multiple_of(unit) {
-        serializer.serialize_u32(millionths / unit)
-    } else {
-        serializer.serialize_f64(f64::from(millionths) / f64::from(unit))
+        PERCENT.serialize(self.millionths, serializer)
     }
 }
 
@@ -232,29 +147,6 @@ impl<'de> Deserialize<'de> for Percent {
         deserializer
             .deserialize_f64(Number(&PERCENT))
             .map(|millionths| Self { millionths })
-    }
-}
-
-/// Reads a number by its shortest decimal, which is what its writer meant.
-struct Number(&'static Rule);
-
-impl Visitor<'_> for Number {
-    type Value = u32;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.0.expected)
-    }
-
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<u32, E> {
-        self.0.parse(&number.to_string()).map_err(E::custom)
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<u32, E> {
-        self.0.parse(&number.to_string()).map_err(E::custom)
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<u32, E> {
-        self.0.parse(&number.to_string()).map_err(E::custom)
     }
 }
 

@@ -214,13 +214,13 @@ pub enum Malformed {
         found: usize,
     },
     /// The file is not of the published form.
-    #[error("expected a published manifest, found a file that does not read as one: {problem}")]
+    #[error("the file does not read as a published manifest: {problem}")]
     File {
         /// What the reader stopped at.
         problem: String,
     },
     /// The body is not in the one base64 form.
-    #[error("expected the body in standard base64, found another text: {problem}")]
+    #[error("the body is not in standard base64: {problem}")]
     BodyEncoding {
         /// What the decoder stopped at.
         problem: String,
@@ -232,7 +232,7 @@ pub enum Malformed {
         found: usize,
     },
     /// The body is not of the manifest's form.
-    #[error("expected the body of a manifest, found one that does not read as such: {problem}")]
+    #[error("the body does not read as a manifest: {problem}")]
     Body {
         /// What the reader stopped at.
         problem: String,

@@ -151,7 +151,7 @@ pub(super) fn print_contents(manifest: &Manifest, out: &mut dyn Write) -> io::Re
             "  {}  {platform}  {} bytes  {}",
             artifact.sha256(),
             artifact.size(),
-            artifact.name()
+            artifact.name().escape_debug()
         )?;
     }
     writeln!(out, "keys that may sign")?;
