@@ -8,6 +8,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
+
 /// Who may read a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -98,11 +100,25 @@ pub(crate) fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
 
 /// The file's bytes, or an error where it has more than `bytes_max`: whatever lies there must not fill the memory.
 pub(crate) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    read_with(path, OFlag::empty(), bytes_max)
+}
+
+/// As [`read_bounded`], where others may write to the folder: a link in the file's place is an error, never followed.
+/// None where there is no file.
+pub(crate) fn read_unlinked(path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    match read_with(path, OFlag::O_NOFOLLOW, bytes_max) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn read_with(path: &Path, flags: OFlag, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // Not blocking, in case somebody put a pipe there: opening it would wait for a writer.
     let file = OpenOptions::new()
         .read(true)
-        .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
+        .custom_flags((flags | OFlag::O_NONBLOCK).bits())
         .open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("expected a file, found something else"));
@@ -123,7 +139,7 @@ fn sync_folder_of(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mode, read_bounded, replace_file, replace_link};
+    use super::{Mode, read_bounded, read_unlinked, replace_file, replace_link};
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     use std::path::Path;
@@ -164,6 +180,17 @@ mod tests {
             replace_link(&link, Path::new(target)).unwrap();
             assert_eq!(fs::read_link(&link).unwrap(), Path::new(target));
         }
+    }
+
+    #[test]
+    fn a_link_is_no_file_where_others_may_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("file"), folder.path().join("link"));
+        assert_eq!(read_unlinked(&path, 8).unwrap(), None);
+        replace_file(&path, b"bytes", Mode::Private).unwrap();
+        symlink(&path, &link).unwrap();
+        assert_eq!(read_unlinked(&path, 8).unwrap().unwrap(), b"bytes");
+        assert!(read_unlinked(&link, 8).is_err());
     }
 
     #[test]

@@ -9,8 +9,14 @@ mod config;
 mod durable;
 #[cfg(feature = "faults")]
 mod faults;
+mod http;
+mod identity;
+mod join;
+mod labels;
 mod logs;
+mod node;
 mod paths;
+mod tls;
 
 use std::process::ExitCode;
 

@@ -1,0 +1,292 @@
+//! Who this node is: its key, its certificate, whom it trusts, and where its gateways are.
+//!
+//! Takes and gives the files of `identity/`. `node.json` is written last, so a folder that has one is whole; a key
+//! alone is a join that has not been answered yet. The key never leaves the folder.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use bc_protocol::id::NodeId;
+use rcgen::{KeyPair, PublicKeyData};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use x509_parser::{certificate::X509Certificate, extensions::GeneralName, prelude::FromDer};
+
+use crate::{
+    durable::{self, Mode},
+    node::limits::STATE_FILE_BYTES_MAX,
+};
+
+const KEY: &str = "node.key";
+const CERTIFICATE: &str = "node.pem";
+const AUTHORITIES: &str = "ca.pem";
+const NODE: &str = "node.json";
+
+/// A node that has joined.
+pub(crate) struct Identity {
+    node: NodeFile,
+    key: PrivateKeyDer<'static>,
+    chain: Vec<CertificateDer<'static>>,
+    authorities: Vec<CertificateDer<'static>>,
+    starts: UnixTime,
+}
+
+/// What control answers to a join: everything but the key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Membership {
+    /// The node's id; the certificate has it too.
+    pub(crate) node_id: NodeId,
+    /// The client certificate, PEM.
+    pub(crate) certificate: String,
+    /// Whom to trust, PEM.
+    pub(crate) authorities: String,
+    /// Where gateways can be reached.
+    pub(crate) gateways: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeFile {
+    node_id: NodeId,
+    gateways: Vec<String>,
+}
+
+/// Why there is no identity.
+#[derive(Debug, Error)]
+pub(crate) enum IdentityError {
+    /// The node has not joined.
+    #[error("expected the identity of a node in {}, found none: join first", .0.display())]
+    Absent(PathBuf),
+    /// A file cannot be read or written.
+    #[error("{} cannot be used", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// A file is there and is not what it should be.
+    #[error("{}: expected {expected}, found {found}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What it should hold.
+        expected: &'static str,
+        /// What it holds.
+        found: String,
+    },
+}
+
+impl Identity {
+    /// Reads the folder.
+    pub(crate) fn load(folder: &Path) -> Result<Self, IdentityError> {
+        let node = joined(folder)?.ok_or_else(|| IdentityError::Absent(folder.to_owned()))?;
+        let key = present(folder, KEY)?;
+        let key = PrivateKeyDer::from_pem_slice(&key)
+            .map_err(|error| content(folder, KEY, "a private key in PEM", error))?;
+        let chain = certificates(folder, CERTIFICATE, &present(folder, CERTIFICATE)?)?;
+        let authorities = certificates(folder, AUTHORITIES, &present(folder, AUTHORITIES)?)?;
+        let starts = chain
+            .first()
+            .and_then(|der| X509Certificate::from_der(der).ok())
+            .map(|(_, own)| own.validity().not_before.timestamp())
+            .ok_or_else(|| content(folder, CERTIFICATE, "a certificate", "other bytes"))?;
+        let starts = Duration::from_secs(u64::try_from(starts).unwrap_or(0));
+        Ok(Self {
+            node,
+            key,
+            chain,
+            authorities,
+            starts: UnixTime::since_unix_epoch(starts),
+        })
+    }
+
+    /// The node's id.
+    pub(crate) fn node_id(&self) -> &NodeId {
+        &self.node.node_id
+    }
+
+    /// Where gateways can be reached.
+    pub(crate) fn gateways(&self) -> &[String] {
+        &self.node.gateways
+    }
+
+    /// The private key.
+    pub(crate) fn key(&self) -> &PrivateKeyDer<'static> {
+        &self.key
+    }
+
+    /// The node's certificate first, then what signed it.
+    pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.chain
+    }
+
+    /// Whom to trust.
+    pub(crate) fn authorities(&self) -> &[CertificateDer<'static>] {
+        &self.authorities
+    }
+
+    /// When the certificate starts: a moment that has certainly passed.
+    pub(crate) fn starts(&self) -> UnixTime {
+        self.starts
+    }
+}
+
+/// The id of the node that this folder belongs to, if it has joined.
+pub(crate) fn node_id(folder: &Path) -> Result<Option<NodeId>, IdentityError> {
+    Ok(joined(folder)?.map(|node| node.node_id))
+}
+
+/// The folder's key, made and written first where there is none: an answer that gets lost on its way must find the
+/// same key when it is asked for again.
+pub(crate) fn key_or_new(folder: &Path) -> Result<KeyPair, IdentityError> {
+    if let Some(pem) = bytes(folder, KEY)? {
+        let wrong =
+            |found: &dyn ToString| content(folder, KEY, "a P-256 key in PEM", found.to_string());
+        let pem = str::from_utf8(&pem).map_err(|error| wrong(&error))?;
+        return KeyPair::from_pem_and_sign_algo(pem, &rcgen::PKCS_ECDSA_P256_SHA256)
+            .map_err(|error| wrong(&error));
+    }
+    let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)
+        .map_err(|error| content(folder, KEY, "a new key", error))?;
+    durable::create_folder(folder, 0o700).map_err(|cause| file(folder.to_owned(), cause))?;
+    write(folder, KEY, key.serialize_pem().as_bytes(), Mode::Private)?;
+    Ok(key)
+}
+
+/// Keeps what control answered, if it fits the key and itself.
+pub(crate) fn save(
+    folder: &Path,
+    key: &KeyPair,
+    membership: &Membership,
+) -> Result<(), IdentityError> {
+    let chain = certificates(folder, CERTIFICATE, membership.certificate.as_bytes())?;
+    certificates(folder, AUTHORITIES, membership.authorities.as_bytes())?;
+    check_own(folder, key, chain.first(), &membership.node_id)?;
+    if membership.gateways.is_empty() {
+        return Err(content(folder, NODE, "a gateway's address", "none"));
+    }
+    let node = NodeFile {
+        node_id: membership.node_id.clone(),
+        gateways: membership.gateways.clone(),
+    };
+    let node = serde_json::to_vec_pretty(&node)
+        .map_err(|error| content(folder, NODE, "what JSON can hold", error))?;
+    write(
+        folder,
+        AUTHORITIES,
+        membership.authorities.as_bytes(),
+        Mode::Readable,
+    )?;
+    write(
+        folder,
+        CERTIFICATE,
+        membership.certificate.as_bytes(),
+        Mode::Readable,
+    )?;
+    write(folder, NODE, &node, Mode::Readable)
+}
+
+/// The certificate is for this key, and names the node: a mix-up on the way would otherwise show only when the first
+/// gateway refuses.
+fn check_own(
+    folder: &Path,
+    key: &KeyPair,
+    own: Option<&CertificateDer<'_>>,
+    node_id: &NodeId,
+) -> Result<(), IdentityError> {
+    let parsed = own.and_then(|der| X509Certificate::from_der(der).ok());
+    let Some((_, own)) = parsed else {
+        return Err(content(folder, CERTIFICATE, "a certificate", "other bytes"));
+    };
+    if own.public_key().raw != key.subject_public_key_info() {
+        return Err(content(
+            folder,
+            CERTIFICATE,
+            "a certificate for this node's key",
+            "one for another key",
+        ));
+    }
+    let name = format!("urn:bettercompute:node:{node_id}");
+    let named = own
+        .subject_alternative_name()
+        .ok()
+        .flatten()
+        .is_some_and(|names| {
+            names
+                .value
+                .general_names
+                .iter()
+                .any(|found| matches!(found, GeneralName::URI(uri) if *uri == name))
+        });
+    if named {
+        Ok(())
+    } else {
+        Err(content(
+            folder,
+            CERTIFICATE,
+            "a certificate that names this node",
+            "one without its name",
+        ))
+    }
+}
+
+fn joined(folder: &Path) -> Result<Option<NodeFile>, IdentityError> {
+    bytes(folder, NODE)?
+        .map(|json| {
+            serde_json::from_slice(&json)
+                .map_err(|error| content(folder, NODE, "the node's id and gateways", error))
+        })
+        .transpose()
+}
+
+fn certificates(
+    folder: &Path,
+    name: &str,
+    pem: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+    let found = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| content(folder, name, "certificates in PEM", error))?;
+    if found.is_empty() {
+        return Err(content(folder, name, "a certificate in PEM", "none"));
+    }
+    Ok(found)
+}
+
+fn present(folder: &Path, name: &str) -> Result<Vec<u8>, IdentityError> {
+    bytes(folder, name)?.ok_or_else(|| content(folder, name, "a file", "none"))
+}
+
+fn bytes(folder: &Path, name: &str) -> Result<Option<Vec<u8>>, IdentityError> {
+    let path = folder.join(name);
+    durable::read_unlinked(&path, STATE_FILE_BYTES_MAX).map_err(|cause| file(path, cause))
+}
+
+fn write(folder: &Path, name: &str, bytes: &[u8], mode: Mode) -> Result<(), IdentityError> {
+    let path = folder.join(name);
+    durable::replace_file(&path, bytes, mode).map_err(|cause| file(path, cause))
+}
+
+fn file(path: PathBuf, cause: io::Error) -> IdentityError {
+    IdentityError::File { path, cause }
+}
+
+fn content(
+    folder: &Path,
+    name: &str,
+    expected: &'static str,
+    found: impl ToString,
+) -> IdentityError {
+    IdentityError::Content {
+        path: folder.join(name),
+        expected,
+        found: found.to_string(),
+    }
+}

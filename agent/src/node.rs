@@ -1,0 +1,6 @@
+//! The node's network side: it keeps a session, fetches what the updater asks for and reports what happens.
+
+mod connect_seq;
+pub(crate) mod limits;
+mod session;
+mod socket;

@@ -1,0 +1,55 @@
+//! Every bound of the node's network side, each with its reason. What both ends of a session must agree on is in
+//! `bc_protocol::limits`.
+
+use std::time::Duration;
+
+/// From the choice of a gateway to an open WebSocket: name, TCP, TLS and upgrade. A gateway behind a satellite needs
+/// three seconds; one that drips must not hold the node.
+pub(crate) const OPEN_DEADLINE: Duration = Duration::from_secs(20);
+
+/// From the Hello to its Welcome: the gateway asks nobody for it.
+pub(crate) const WELCOME_DEADLINE: Duration = Duration::from_secs(10);
+
+/// What the operating system does not take off our hands in this time, the gateway does not read.
+pub(crate) const SEND_DEADLINE: Duration = Duration::from_secs(2);
+
+/// From our Goodbye to the other side's close. With [`SEND_DEADLINE`] it leaves the five seconds of a stop with room.
+pub(crate) const GOODBYE_DEADLINE: Duration = Duration::from_millis(1500);
+
+/// The least wait between two connections.
+pub(crate) const BACKOFF_MIN: Duration = Duration::from_millis(500);
+
+/// The most that a wait grows to.
+pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// The longest absence that a gateway can ask for: longer than any drain, shorter than a night.
+pub(crate) const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// A session of this age was a good one: waits start small again behind it. Two nodes that supersede each other never
+/// get there.
+pub(crate) const SESSION_HELD: Duration = Duration::from_secs(10);
+
+/// The quickest heartbeat that a gateway can ask for.
+pub(crate) const HEARTBEAT_MIN: Duration = Duration::from_millis(500);
+
+/// The slowest one: a dead line is found within a quarter of an hour.
+pub(crate) const HEARTBEAT_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// Heartbeats without a sign of life until the session is given up.
+pub(crate) const HEARTBEATS_UNTIL_LOST: u32 = 3;
+
+/// Reports that differ in a percentage alone: two a second are enough for any eye.
+pub(crate) const PERCENT_REPORT_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The highest number that a superseding connection can have: control keeps numbers in 63 bits, and a gateway that
+/// lies must leave us room to count on.
+pub(crate) const CONNECT_SEQ_MAX: u64 = 1 << 62;
+
+/// Connection numbers that one durable write reserves: a node in trouble must not wear its disk.
+pub(crate) const CONNECT_SEQ_BLOCK: u64 = 64;
+
+/// The read buffer of the one socket. The default of 128 KiB would be most of the node's memory.
+pub(crate) const SOCKET_READ_BUFFER_BYTES: usize = 4 << 10;
+
+/// Bytes of a file in `identity/` or `state/`. The largest is a spec with its manifest in base64.
+pub(crate) const STATE_FILE_BYTES_MAX: u64 = 512 << 10;

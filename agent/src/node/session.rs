@@ -1,0 +1,386 @@
+//! The node's side of a session, from choosing a gateway to leaving it.
+//!
+//! Takes what happened to the socket, to the node and to the clock; gives what to do about it. It opens no socket,
+//! reads no clock and draws no random number that its seed did not bring: two machines with one seed and one history
+//! do the same.
+
+mod backoff;
+mod live;
+mod words;
+
+use std::{collections::BTreeMap, time::Instant};
+
+use bc_protocol::session::{
+    Facts, FromGateway, FromNode, Goodbye, GoodbyeReason, Hello, Nonce, ProtocolRange, Welcome,
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
+
+pub(crate) use words::{Ending, Ignored, Input, Leaving, Output, Wakeup};
+
+use self::{backoff::Backoff, live::Live};
+use super::limits::{
+    CONNECT_SEQ_MAX, GOODBYE_DEADLINE, OPEN_DEADLINE, SESSION_HELD, WELCOME_DEADLINE,
+};
+
+/// What a session begins with.
+pub(crate) struct Beginning {
+    /// Where gateways can be reached; one at least.
+    pub(crate) gateways: Vec<String>,
+    /// The number of this node's latest connection.
+    pub(crate) connect_seq: u64,
+    /// What the node is now.
+    pub(crate) facts: Facts,
+    /// All the randomness that there will be: the order of gateways, nonces, jitter.
+    pub(crate) seed: [u8; 32],
+}
+
+/// The machine: at most one connection, and what it is waiting for.
+pub(crate) struct Session {
+    gateways: Vec<String>,
+    /// The rest of this round, in random order; the next one is last.
+    round: Vec<String>,
+    random: StdRng,
+    connect_seq: u64,
+    facts: Facts,
+    backoff: Backoff,
+    state: State,
+}
+
+enum State {
+    /// No connection until then.
+    Waiting { until: Instant },
+    /// A socket has been asked for.
+    Opening {
+        gateway: String,
+        overdue_at: Instant,
+    },
+    /// The Hello is out.
+    Introduced(Introduced),
+    /// The gateway has answered.
+    Welcomed(Live),
+    /// The Goodbye is out; the other side may close.
+    Leaving { over_at: Instant },
+    /// Nothing happens any more.
+    Over,
+}
+
+struct Introduced {
+    gateway: String,
+    nonce: Nonce,
+    /// What the Hello said: later facts are a report.
+    facts: Facts,
+    overdue_at: Instant,
+}
+
+impl Session {
+    /// A machine that opens its first connection at its first tick.
+    pub(crate) fn new(beginning: Beginning, now: Instant) -> Self {
+        Self {
+            gateways: beginning.gateways,
+            round: Vec::new(),
+            random: StdRng::from_seed(beginning.seed),
+            connect_seq: beginning.connect_seq,
+            facts: beginning.facts,
+            backoff: Backoff::default(),
+            state: State::Waiting { until: now },
+        }
+    }
+
+    /// Decides what to do about one thing that happened.
+    pub(crate) fn step(&mut self, input: Input, now: Instant) -> Vec<Output> {
+        match input {
+            Input::Facts(facts) => self.facts_changed(*facts, now),
+            Input::Opened { labels } => self.opened(labels, now),
+            Input::NotOpened(ending) => match self.state {
+                State::Opening { .. } => self.lost(ending, now),
+                State::Waiting { .. }
+                | State::Introduced(_)
+                | State::Welcomed(_)
+                | State::Leaving { .. }
+                | State::Over => Vec::new(),
+            },
+            Input::Frame(frame) => self.frame(frame, now),
+            Input::Traffic => {
+                self.heard(now);
+                Vec::new()
+            }
+            Input::Closed(ending) => self.closed(ending, now),
+            Input::Leave(leaving) => self.leave(leaving, now),
+            Input::Tick => self.tick(now),
+        }
+    }
+
+    /// The next moment at which [`Input::Tick`] changes something, and what for. None only when all is over.
+    pub(crate) fn next_wakeup(&self) -> Option<(Instant, Wakeup)> {
+        match &self.state {
+            State::Waiting { until } => Some((*until, Wakeup::Reconnect)),
+            State::Opening { overdue_at, .. } => Some((*overdue_at, Wakeup::OpenOverdue)),
+            State::Introduced(hello) => Some((hello.overdue_at, Wakeup::WelcomeOverdue)),
+            State::Welcomed(live) => Some(live.next_wakeup()),
+            State::Leaving { over_at } => Some((*over_at, Wakeup::GoodbyeOverdue)),
+            State::Over => None,
+        }
+    }
+
+    fn tick(&mut self, now: Instant) -> Vec<Output> {
+        match &mut self.state {
+            State::Waiting { until } if *until <= now => self.open(now),
+            State::Opening { overdue_at, .. } if *overdue_at <= now => {
+                self.hang_up(Ending::OpenOverdue, now)
+            }
+            State::Introduced(hello) if hello.overdue_at <= now => {
+                self.hang_up(Ending::WelcomeOverdue, now)
+            }
+            State::Welcomed(live) => match live.silence(now) {
+                Some(silence) => self.hang_up(Ending::Silent(silence), now),
+                None => live.tick(&self.facts, now),
+            },
+            State::Leaving { over_at } if *over_at <= now => self.over(),
+            State::Waiting { .. }
+            | State::Opening { .. }
+            | State::Introduced(_)
+            | State::Leaving { .. }
+            | State::Over => Vec::new(),
+        }
+    }
+
+    fn open(&mut self, now: Instant) -> Vec<Output> {
+        if self.round.is_empty() {
+            self.round.clone_from(&self.gateways);
+            self.round.shuffle(&mut self.random);
+        }
+        let Some(gateway) = self.round.pop() else {
+            // No gateway at all: whoever starts a session checks for one, so this only keeps the machine whole.
+            let until = now + self.backoff.draw(&mut self.random);
+            self.state = State::Waiting { until };
+            return Vec::new();
+        };
+        self.connect_seq = self.connect_seq.saturating_add(1);
+        self.state = State::Opening {
+            gateway: gateway.clone(),
+            overdue_at: now + OPEN_DEADLINE,
+        };
+        vec![Output::Open {
+            gateway,
+            connect_seq: self.connect_seq,
+        }]
+    }
+
+    fn opened(&mut self, labels: BTreeMap<String, String>, now: Instant) -> Vec<Output> {
+        let State::Opening { gateway, .. } = &self.state else {
+            return Vec::new();
+        };
+        let nonce: Nonce = self.random.random();
+        self.state = State::Introduced(Introduced {
+            gateway: gateway.clone(),
+            nonce,
+            facts: self.facts.clone(),
+            overdue_at: now + WELCOME_DEADLINE,
+        });
+        vec![Output::Send(FromNode::Hello(Hello {
+            nonce,
+            protocols: ProtocolRange::CURRENT,
+            connect_seq: self.connect_seq,
+            facts: self.facts.clone(),
+            commands_in_flight: Vec::new(),
+            labels,
+        }))]
+    }
+
+    fn facts_changed(&mut self, facts: Facts, now: Instant) -> Vec<Output> {
+        self.facts = facts;
+        match &mut self.state {
+            State::Welcomed(live) => live.report(&self.facts, now),
+            // The Hello, or the report behind the Welcome, will tell.
+            State::Waiting { .. }
+            | State::Opening { .. }
+            | State::Introduced(_)
+            | State::Leaving { .. }
+            | State::Over => Vec::new(),
+        }
+    }
+
+    fn frame(
+        &mut self,
+        frame: Result<FromGateway, bc_protocol::session::FrameError>,
+        now: Instant,
+    ) -> Vec<Output> {
+        self.heard(now);
+        let frame = match frame {
+            Ok(frame) => frame,
+            Err(error) => return self.unreadable(error, now),
+        };
+        match frame {
+            FromGateway::Welcome(welcome) => self.welcome(welcome, now),
+            FromGateway::Goodbye(goodbye) => self.goodbye(goodbye, now),
+            FromGateway::Spec(spec) => match self.state {
+                State::Welcomed(_) => vec![Output::Spec(spec)],
+                State::Introduced(_) => self.broken("a spec before the Welcome", now),
+                State::Waiting { .. }
+                | State::Opening { .. }
+                | State::Leaving { .. }
+                | State::Over => Vec::new(),
+            },
+            FromGateway::Command(command) => vec![Output::Ignored(Ignored::Command(command.id))],
+            FromGateway::Certificate(_) => vec![Output::Ignored(Ignored::Certificate)],
+        }
+    }
+
+    /// A frame with nothing in it that this build knows comes from a newer gateway: the rest of the session is still
+    /// good. Anything else that cannot be read means that the two do not understand each other.
+    fn unreadable(&mut self, error: bc_protocol::session::FrameError, now: Instant) -> Vec<Output> {
+        use bc_protocol::session::FrameError;
+        match error {
+            FrameError::Empty
+            | FrameError::Field {
+                field: "command", ..
+            } => {
+                vec![Output::Ignored(Ignored::Unknown(error))]
+            }
+            FrameError::TooLarge { .. } | FrameError::Undecodable(_) | FrameError::Field { .. } => {
+                self.broken(error, now)
+            }
+        }
+    }
+
+    fn welcome(&mut self, welcome: Welcome, now: Instant) -> Vec<Output> {
+        let State::Introduced(hello) = &self.state else {
+            return vec![Output::Ignored(Ignored::Welcome)];
+        };
+        if welcome.nonce != hello.nonce {
+            return vec![Output::Ignored(Ignored::WelcomeToAnother)];
+        }
+        let spoken = ProtocolRange::CURRENT.min..=ProtocolRange::CURRENT.max;
+        if !spoken.contains(&welcome.protocol) {
+            let found = format!("protocol {}, which was not offered", welcome.protocol);
+            return self.broken(found, now);
+        }
+        let mut live = Live::new(&welcome, hello.facts.clone(), now);
+        let gateway = hello.gateway.clone();
+        let mut outputs = vec![Output::Welcomed {
+            gateway,
+            session: welcome.session,
+            upgrade_required: welcome.upgrade_required,
+        }];
+        outputs.extend(live.report(&self.facts, now));
+        self.state = State::Welcomed(live);
+        outputs
+    }
+
+    fn goodbye(&mut self, goodbye: Goodbye, now: Instant) -> Vec<Output> {
+        match &self.state {
+            State::Introduced(_) | State::Welcomed(_) => {}
+            State::Leaving { .. } => return self.over(),
+            State::Waiting { .. } | State::Opening { .. } | State::Over => return Vec::new(),
+        }
+        match goodbye.reason {
+            GoodbyeReason::Superseded { connect_seq } if connect_seq <= CONNECT_SEQ_MAX => {
+                self.connect_seq = self.connect_seq.max(connect_seq);
+            }
+            GoodbyeReason::Superseded { .. }
+            | GoodbyeReason::Stopping
+            | GoodbyeReason::Removed
+            | GoodbyeReason::ProtocolTooNew
+            | GoodbyeReason::Overloaded
+            | GoodbyeReason::ProtocolError
+            | GoodbyeReason::Updating => {}
+        }
+        self.hang_up(Ending::Goodbye(goodbye), now)
+    }
+
+    /// The gateway broke the protocol: it is told so, and left.
+    fn broken(&mut self, found: impl ToString, now: Instant) -> Vec<Output> {
+        match self.state {
+            State::Introduced(_) | State::Welcomed(_) => {}
+            State::Waiting { .. } | State::Opening { .. } | State::Leaving { .. } | State::Over => {
+                return Vec::new();
+            }
+        }
+        let found = found.to_string();
+        let mut outputs = vec![Output::Send(goodbye(
+            GoodbyeReason::ProtocolError,
+            found.clone(),
+        ))];
+        outputs.extend(self.hang_up(Ending::Broken(found), now));
+        outputs
+    }
+
+    fn closed(&mut self, ending: Ending, now: Instant) -> Vec<Output> {
+        match self.state {
+            State::Introduced(_) | State::Welcomed(_) => self.lost(ending, now),
+            State::Leaving { .. } => self.over(),
+            State::Waiting { .. } | State::Opening { .. } | State::Over => Vec::new(),
+        }
+    }
+
+    fn leave(&mut self, leaving: Leaving, now: Instant) -> Vec<Output> {
+        match self.state {
+            State::Waiting { .. } => self.over(),
+            State::Opening { .. } => {
+                let mut outputs = vec![Output::HangUp];
+                outputs.extend(self.over());
+                outputs
+            }
+            State::Introduced(_) | State::Welcomed(_) => {
+                self.state = State::Leaving {
+                    over_at: now + GOODBYE_DEADLINE,
+                };
+                vec![
+                    Output::Send(goodbye(leaving.reason(), String::new())),
+                    Output::Close,
+                ]
+            }
+            State::Leaving { .. } | State::Over => Vec::new(),
+        }
+    }
+
+    fn heard(&mut self, now: Instant) {
+        if let State::Welcomed(live) = &mut self.state {
+            live.heard(now);
+        }
+    }
+
+    fn hang_up(&mut self, ending: Ending, now: Instant) -> Vec<Output> {
+        let mut outputs = vec![Output::HangUp];
+        outputs.extend(self.lost(ending, now));
+        outputs
+    }
+
+    /// The connection is gone: waits before the next one, longer each time that a whole round of gateways failed.
+    fn lost(&mut self, ending: Ending, now: Instant) -> Vec<Output> {
+        match &self.state {
+            State::Welcomed(live) if live.age(now) >= SESSION_HELD => {
+                self.backoff = Backoff::default();
+                self.round.clear();
+            }
+            State::Welcomed(_)
+            | State::Waiting { .. }
+            | State::Opening { .. }
+            | State::Introduced(_)
+            | State::Leaving { .. }
+            | State::Over => {}
+        }
+        let wait = self.backoff.after(&ending, &mut self.random);
+        if self.round.is_empty() {
+            self.backoff.grow();
+        }
+        self.state = State::Waiting { until: now + wait };
+        vec![Output::Lost {
+            ending,
+            retry_in: wait,
+        }]
+    }
+
+    fn over(&mut self) -> Vec<Output> {
+        self.state = State::Over;
+        vec![Output::Over]
+    }
+}
+
+fn goodbye(reason: GoodbyeReason, message: String) -> FromNode {
+    FromNode::Goodbye(Goodbye {
+        reason,
+        reconnect_after_ms: 0,
+        message,
+    })
+}
