@@ -3,6 +3,7 @@
 //! Takes what to build, gives paths of executables. Cargo says where it put them, so that no folder is guessed.
 
 use std::{
+    fs::File,
     path::{Path, PathBuf},
     process::Stdio,
 };
@@ -46,15 +47,7 @@ impl Fault {
 
 /// Builds `better-compute` and `bc-gateway`.
 pub async fn programs() -> Result<Programs> {
-    let mut cargo = cargo();
-    cargo.args([
-        "--package",
-        "better-compute",
-        "--package",
-        "bc-gateway",
-        "--bins",
-    ]);
-    let built = run(cargo).await?;
+    let built = run(cargo()).await?;
     Ok(Programs {
         control: find(&built, "better-compute")?,
         gateway: find(&built, "bc-gateway")?,
@@ -64,22 +57,33 @@ pub async fn programs() -> Result<Programs> {
 /// Builds an agent and copies it to `to`. Only its `main.rs` differs between versions, so that a second build is short.
 pub async fn agent(build: AgentBuild, to: &Path) -> Result<()> {
     let mut cargo = cargo();
-    cargo
-        .args(["--package", "bcd", "--bins"])
-        .env("BCD_VERSION", build.version);
+    cargo.env("BCD_VERSION", build.version);
     match build.fault {
         Some(fault) => cargo
             .args(["--features", "bcd/faults"])
             .env("BCD_FAULT", fault.word()),
         None => cargo.env_remove("BCD_FAULT"),
     };
-    let built = run(cargo).await?;
     if let Some(dir) = to.parent() {
         std::fs::create_dir_all(dir)?;
     }
+    // Every version is built to the same path: until it has been copied, nobody else may build.
+    let turn = turn().await?;
+    let built = run(cargo).await?;
     std::fs::copy(find(&built, "bcd")?, to)
         .with_context(|| format!("copy the agent to {}", to.display()))?;
+    drop(turn);
     Ok(())
+}
+
+/// Waits for the turn to build; it ends when the file is closed, also by a crash.
+async fn turn() -> Result<File> {
+    tokio::task::spawn_blocking(|| {
+        let file = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))?;
+        file.lock()?;
+        Ok(file)
+    })
+    .await?
 }
 
 fn cargo() -> Command {
@@ -88,6 +92,9 @@ fn cargo() -> Command {
     cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     cargo.args([
         "build",
+        // Always the whole workspace, so that features and with them third-party crates are the same each time.
+        "--workspace",
+        "--bins",
         "--locked",
         "--message-format",
         "json-render-diagnostics",
