@@ -12,6 +12,7 @@ use bc_protocol::release::manifest::ArtifactError;
 use bc_protocol::release::sign::{KeyError, SignError};
 use bc_protocol::release::signature::PublicKeyError;
 use bc_protocol::release::{Refusal, TrustError};
+use bc_protocol::sequence::{ReleaseFloor, Sequence};
 use bc_protocol::time::TimestampError;
 
 use super::Format;
@@ -27,6 +28,11 @@ pub(crate) enum Failure {
     Trust(#[from] TrustError),
     #[error(transparent)]
     Artifact(#[from] ArtifactError),
+    #[error("expected a sequence of at least {floor}, found {found}")]
+    Rollback {
+        floor: ReleaseFloor,
+        found: Sequence,
+    },
     #[error("expected an expiry within the years that can be written")]
     Expiry(#[source] TimestampError),
     #[error("cannot use the private key {path}", path = path.display())]
@@ -46,6 +52,8 @@ pub(crate) enum Failure {
     },
     #[error("expected only files, found {path}", path = path.display())]
     NotAFile { path: PathBuf },
+    #[error("expected at least one file in {path}, found none", path = path.display())]
+    NoFiles { path: PathBuf },
     #[error("expected file names in UTF-8, found {path}", path = path.display())]
     Name { path: PathBuf },
     #[error("expected a file that the manifest lists at {path}, found none", path = path.display())]
@@ -86,11 +94,12 @@ impl Failure {
             Self::NotSigned(error) => error.code(),
             Self::Trust(_) => "trust",
             Self::Artifact(_) => "artifact",
+            Self::Rollback { .. } => "rollback",
             Self::Expiry(_) => "expiry",
             Self::Key { .. } | Self::PublicKey { .. } => "key",
             Self::Exists { .. } => "exists",
             Self::File { .. } | Self::Output(_) => "io",
-            Self::NotAFile { .. } | Self::Name { .. } => "file",
+            Self::NotAFile { .. } | Self::NoFiles { .. } | Self::Name { .. } => "file",
             Self::Missing { .. } => "missing",
             Self::Size { .. } => "size",
             Self::Digest { .. } => "digest",

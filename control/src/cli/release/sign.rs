@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bc_protocol::platform::Platform;
 use bc_protocol::release::sign::{ManifestDraft, SigningKey, Unjudged, sign};
-use bc_protocol::release::{Artifact, PublicKey};
+use bc_protocol::release::{Artifact, Manifest, PublicKey};
 use bc_protocol::sequence::Sequence;
 use bc_protocol::time::Timestamp;
 use bc_protocol::version::Version;
@@ -16,6 +16,7 @@ use clap::Args;
 use super::failure::Failure;
 use super::{file, verify};
 use crate::clock::Moment;
+use crate::release::artifact;
 
 /// Sign every file of a folder as one release
 ///
@@ -68,7 +69,7 @@ impl Sign {
         let path = self.folder.join(MANIFEST_NAME);
         file::replace(&path, &published)?;
         let signed = Unjudged::open(&published)?;
-        verify::print_contents(signed.manifest(), out)
+        print_contents_and_doubts(signed.manifest(), out)
             .and_then(|()| {
                 writeln!(
                     out,
@@ -121,7 +122,21 @@ fn artifacts_of(folder: &Path) -> Result<Vec<Artifact>, Failure> {
         let platform = Platform::infer(&name);
         artifacts.push(Artifact::new(name, platform, sha256, size)?);
     }
+    if artifacts.is_empty() {
+        return Err(Failure::NoFiles {
+            path: folder.to_owned(),
+        });
+    }
     Ok(artifacts)
+}
+
+/// What control would refuse to register is better heard of before the cosigners are asked.
+fn print_contents_and_doubts(manifest: &Manifest, out: &mut dyn Write) -> io::Result<()> {
+    verify::print_contents(manifest, out)?;
+    match artifact::check(manifest) {
+        Ok(()) => Ok(()),
+        Err(problem) => writeln!(out, "warning: control will not register this: {problem}"),
+    }
 }
 
 fn later_by(moment: Timestamp, span: humantime::Duration) -> Result<Timestamp, Failure> {

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 
 use bc_protocol::digest::Pin;
 use bc_protocol::release::{Artifact, Manifest, Trust, VerifiedManifest, verify};
+use bc_protocol::sequence::ReleaseFloor;
 use clap::Args;
 
 use super::Format;
 use super::failure::Failure;
 use super::file;
 use crate::clock::Moment;
+use crate::release::PRODUCT;
 
 /// Check that enough of the keys you trust signed a release
 ///
@@ -32,8 +34,11 @@ pub(crate) struct Verify {
     #[arg(long = "dir", value_name = "DIR")]
     folder: Option<PathBuf>,
     /// The program that it must be a release of
-    #[arg(long, default_value = "bcd")]
+    #[arg(long, default_value = PRODUCT)]
     product: String,
+    /// The newest sequence that was confirmed: an older release is refused
+    #[arg(long, value_name = "SEQUENCE", default_value_t = ReleaseFloor::NONE)]
+    floor: ReleaseFloor,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(super) output: Format,
@@ -45,6 +50,12 @@ impl Verify {
         let now = Moment::now().timestamp().map_err(Failure::Expiry)?;
         let published = file::read_published(&self.file)?;
         let verified = verify(&published, &trust, &self.product, now)?;
+        if !self.floor.admits(verified.sequence()) {
+            return Err(Failure::Rollback {
+                floor: self.floor,
+                found: verified.sequence(),
+            });
+        }
         if let Some(folder) = &self.folder {
             for artifact in verified.artifacts() {
                 check_file(&folder.join(artifact.name()), artifact)?;
