@@ -23,7 +23,7 @@ impl Moment {
     }
 
     /// From the database's form.
-    pub(crate) fn from_millis(millis: i64) -> Self {
+    pub(crate) const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 

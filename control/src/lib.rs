@@ -2,11 +2,13 @@
 //!
 //! One binary: `better-compute serve` is the service, everything else talks to one or works offline.
 
+mod access;
 mod api;
 mod chance;
 pub mod cli;
 mod clock;
 mod db;
 mod event;
+mod files;
 mod fleet;
 mod release;

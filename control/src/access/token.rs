@@ -1,0 +1,185 @@
+//! API tokens.
+//!
+//! Takes a bearer text, gives the subject that holds it. Only digests of secrets are stored; the first token is
+//! written to a file that its owner alone can read.
+
+use std::{collections::BTreeSet, io, path::Path};
+
+use bc_protocol::id::{TenantId, TokenId};
+use sqlx::Row as _;
+use thiserror::Error;
+
+use super::{
+    bearer::Bearer,
+    decide::{Action, ROOT_TENANT},
+};
+use crate::{
+    api::fleet::{CreateToken, NewToken},
+    chance,
+    clock::Moment,
+    db::{
+        Db, Tx,
+        column::{json, parsed, undecodable},
+    },
+    files,
+};
+
+/// Longer names would not fit into tables.
+const SUBJECT_CHARS_MAX: usize = 128;
+
+/// Who holds a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Subject {
+    /// The actor in events.
+    pub name: String,
+    /// The tenant that the token is for.
+    pub tenant: TenantId,
+    /// What it allows.
+    pub permissions: BTreeSet<Action>,
+}
+
+/// Why there is no subject, or no new token.
+#[derive(Debug, Error)]
+pub(crate) enum TokenError {
+    /// The database failed.
+    #[error("the database failed")]
+    Sql(#[from] sqlx::Error),
+    /// No token of that text. It says no more than that.
+    #[error("expected a valid API token, found none that is known")]
+    Unknown,
+    /// The subject's name is no name.
+    #[error(
+        "expected a subject of 1 to {SUBJECT_CHARS_MAX} printable characters, found {found} characters"
+    )]
+    Subject {
+        /// Its length.
+        found: usize,
+    },
+    /// A permission that does not exist.
+    #[error(
+        "expected permissions of compute:fleet:admin, compute:pool:read, compute:pool:admin and compute:tenant:admin, found another one or none"
+    )]
+    Permission,
+    /// The first token's file cannot be written.
+    #[error("the first token cannot be written to {path}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// The subject that holds a bearer text.
+pub(crate) async fn authenticate(db: &Db, text: &str) -> Result<Subject, TokenError> {
+    let bearer = Bearer::<TokenId>::parse(text).ok_or(TokenError::Unknown)?;
+    let row = sqlx::query(
+        "SELECT tenant, subject, secret_sha256, permissions FROM api_tokens
+         WHERE id = $1 AND revoked_at IS NULL",
+    )
+    .bind(bearer.id().as_str())
+    .fetch_optional(db.reader())
+    .await?
+    .ok_or(TokenError::Unknown)?;
+    if !bearer.matches(row.try_get("secret_sha256")?) {
+        return Err(TokenError::Unknown);
+    }
+    let words: Vec<String> = json(&row, "permissions")?;
+    let permissions = words
+        .iter()
+        .map(|word| word.parse())
+        .collect::<Result<_, _>>()
+        .map_err(|error| undecodable("permissions", error))?;
+    Ok(Subject {
+        name: row.try_get("subject")?,
+        tenant: parsed(&row, "tenant")?,
+        permissions,
+    })
+}
+
+/// Makes a token.
+pub(crate) async fn create(
+    db: &Db,
+    request: &CreateToken,
+    now: Moment,
+) -> Result<NewToken, TokenError> {
+    let length = request.subject.chars().count();
+    if !(1..=SUBJECT_CHARS_MAX).contains(&length) || request.subject.chars().any(char::is_control) {
+        return Err(TokenError::Subject { found: length });
+    }
+    let permissions: BTreeSet<Action> = request
+        .permissions
+        .iter()
+        .map(|word| word.parse())
+        .collect::<Result<_, _>>()
+        .map_err(|_| TokenError::Permission)?;
+    if permissions.is_empty() {
+        return Err(TokenError::Permission);
+    }
+    let subject = Subject {
+        name: request.subject.clone(),
+        tenant: request.tenant_id.clone(),
+        permissions,
+    };
+    let bearer = Bearer::fresh(TokenId::random(now.unix_ms(), chance::bits()));
+    let mut tx = db.begin().await?;
+    insert(&mut tx, &bearer, &subject, now).await?;
+    tx.commit().await?;
+    Ok(NewToken {
+        id: bearer.id().clone(),
+        token: bearer.reveal(),
+    })
+}
+
+/// Makes the first token, if there has never been one, and writes it to `admin.token` in the data folder.
+pub(crate) async fn ensure_first(db: &Db, data_dir: &Path, now: Moment) -> Result<(), TokenError> {
+    let mut tx = db.begin().await?;
+    let any: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM api_tokens)")
+        .fetch_one(&mut *tx)
+        .await?;
+    if any {
+        return Ok(());
+    }
+    let subject = Subject {
+        name: "admin".to_owned(),
+        tenant: ROOT_TENANT
+            .parse()
+            .map_err(|error| undecodable("tenant", error))?,
+        permissions: Action::ALL.into(),
+    };
+    let bearer = Bearer::fresh(TokenId::random(now.unix_ms(), chance::bits()));
+    insert(&mut tx, &bearer, &subject, now).await?;
+    let path = data_dir.join("admin.token");
+    // The file comes first: a token that works and that nobody knows would keep the next start from making another.
+    files::replace_private(&path, format!("{}\n", bearer.reveal()).as_bytes()).map_err(
+        |source| TokenError::File {
+            path: path.display().to_string(),
+            source,
+        },
+    )?;
+    tx.commit().await?;
+    tracing::info!(path = %path.display(), "the first admin token is written");
+    Ok(())
+}
+
+async fn insert(
+    tx: &mut Tx,
+    bearer: &Bearer<TokenId>,
+    subject: &Subject,
+    now: Moment,
+) -> Result<(), sqlx::Error> {
+    let permissions: Vec<String> = subject.permissions.iter().map(Action::to_string).collect();
+    sqlx::query(
+        "INSERT INTO api_tokens (id, tenant, subject, secret_sha256, permissions, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6)",
+    )
+    .bind(bearer.id().as_str())
+    .bind(subject.tenant.as_str())
+    .bind(&subject.name)
+    .bind(bearer.digest().as_bytes().as_slice())
+    .bind(serde_json::json!(permissions).to_string())
+    .bind(now.millis())
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}

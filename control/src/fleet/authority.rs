@@ -1,0 +1,258 @@
+//! Control's own certificate authority.
+//!
+//! Takes keys that proved themselves and the names that control gave their holders, gives certificates. It is made
+//! once, when control starts for the first time; its key never leaves the data folder.
+
+mod request;
+
+use std::{
+    io,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use bc_protocol::id::{GatewayId, NodeId};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PublicKeyData, SanType, SerialNumber,
+};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject as _};
+use thiserror::Error;
+
+pub(crate) use request::{CertifiedKey, RequestError};
+
+use crate::{chance, clock::Moment, files};
+
+/// How long the authority itself lasts.
+const AUTHORITY_DAYS: u64 = 3650;
+
+/// How long gateways and the link's own server keep a certificate: they get a new one long before.
+const SERVER_DAYS: u64 = 90;
+
+/// Certificates begin a little in the past, so that a clock that is somewhat behind does not refuse a fresh one.
+const BACKDATED: Duration = Duration::from_secs(5 * 60);
+
+/// The authority of one control.
+pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+    root: CertificateDer<'static>,
+    node_days: u64,
+}
+
+/// A certificate with its key, for a server of this process.
+pub(crate) struct ServerIdentity {
+    /// The certificate.
+    pub certificate: CertificateDer<'static>,
+    /// Its key.
+    pub key: PrivateKeyDer<'static>,
+}
+
+impl Authority {
+    /// Reads the authority of a data folder, or makes it there. Nodes get certificates for `node_days`.
+    pub(crate) fn open(
+        data_dir: &Path,
+        node_days: u64,
+        now: Moment,
+    ) -> Result<Self, AuthorityError> {
+        let (pem_path, key_path) = (
+            data_dir.join("authority.pem"),
+            data_dir.join("authority.key"),
+        );
+        let found = (read(&pem_path)?, read(&key_path)?);
+        let (pem, key) = match found {
+            (Some(pem), Some(key)) => (pem, KeyPair::from_pem(&key)?),
+            // The key is written first: where only it is there, the start before this one was cut short.
+            (None, key) => {
+                let key = match key {
+                    Some(key) => KeyPair::from_pem(&key)?,
+                    None => KeyPair::generate()?,
+                };
+                write(&key_path, &key.serialize_pem())?;
+                let pem = self_signed(&key, now)?;
+                write(&pem_path, &pem)?;
+                (pem, key)
+            }
+            (Some(_), None) => return Err(AuthorityError::KeyMissing { path: key_path }),
+        };
+        let root = CertificateDer::from_pem_slice(pem.as_bytes())
+            .map_err(|_| AuthorityError::Unreadable { path: pem_path })?;
+        Ok(Self {
+            issuer: Issuer::from_ca_cert_der(&root, key)?,
+            pem,
+            root,
+            node_days,
+        })
+    }
+
+    /// What others are to trust, PEM.
+    pub(crate) fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// What others are to trust.
+    pub(crate) fn root(&self) -> &CertificateDer<'static> {
+        &self.root
+    }
+
+    /// A node's client certificate, PEM.
+    pub(crate) fn issue_node(
+        &self,
+        key: &CertifiedKey,
+        node: &NodeId,
+        now: Moment,
+    ) -> Result<String, AuthorityError> {
+        let mut params = leaf(node.as_str(), now, self.node_days)?;
+        params.subject_alt_names = vec![urn("node", node.as_str())?];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(params, key.public())
+    }
+
+    /// A gateway's certificate for both roles, PEM: nodes find it at `host`, control takes its links.
+    pub(crate) fn issue_gateway(
+        &self,
+        key: &CertifiedKey,
+        gateway: &GatewayId,
+        host: &str,
+        now: Moment,
+    ) -> Result<String, AuthorityError> {
+        let mut params = leaf(gateway.as_str(), now, SERVER_DAYS)?;
+        params.subject_alt_names = vec![host_name(host)?, urn("gateway", gateway.as_str())?];
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        self.sign(params, key.public())
+    }
+
+    /// A certificate and a fresh key for the server of this process that takes links at `host`.
+    pub(crate) fn issue_link_server(
+        &self,
+        host: &str,
+        now: Moment,
+    ) -> Result<ServerIdentity, AuthorityError> {
+        let key = KeyPair::generate()?;
+        let mut params = leaf("better-compute control", now, SERVER_DAYS)?;
+        params.subject_alt_names = vec![host_name(host)?];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok(ServerIdentity {
+            certificate: certificate.into(),
+            key: PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
+        })
+    }
+
+    fn sign(
+        &self,
+        params: CertificateParams,
+        key: &impl PublicKeyData,
+    ) -> Result<String, AuthorityError> {
+        Ok(params.signed_by(key, &self.issuer)?.pem())
+    }
+}
+
+impl std::fmt::Debug for Authority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authority").finish_non_exhaustive()
+    }
+}
+
+/// Why the authority cannot be used, or cannot sign.
+#[derive(Debug, Error)]
+pub(crate) enum AuthorityError {
+    /// A file of it cannot be read or written.
+    #[error("cannot read or write {}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A new key would orphan every node.
+    #[error(
+        "expected the authority's key in {}, found none beside its certificate: restore it",
+        path.display()
+    )]
+    KeyMissing {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// The certificate is none.
+    #[error("expected a certificate in {}, found something else", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A key or a certificate is not well formed.
+    #[error("the authority's key or certificate cannot be used")]
+    Certificate(#[from] rcgen::Error),
+    /// The clock is outside of the years that certificates can hold.
+    #[error("expected a clock after 1970, found {}", now.millis())]
+    Clock {
+        /// What it showed.
+        now: Moment,
+    },
+}
+
+fn read(path: &Path) -> Result<Option<String>, AuthorityError> {
+    files::read_if_present(path).map_err(|source| AuthorityError::Io {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn write(path: &Path, content: &str) -> Result<(), AuthorityError> {
+    files::replace_private(path, content.as_bytes()).map_err(|source| AuthorityError::Io {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn self_signed(key: &KeyPair, now: Moment) -> Result<String, AuthorityError> {
+    // The name is random, so that the authorities of two controls are never taken for one another.
+    let name = format!("better-compute authority {:032x}", chance::bits());
+    let mut params = dated(&name, now, AUTHORITY_DAYS)?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    Ok(params.self_signed(key)?.pem())
+}
+
+fn leaf(name: &str, now: Moment, days: u64) -> Result<CertificateParams, AuthorityError> {
+    let mut params = dated(name, now, days)?;
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.use_authority_key_identifier_extension = true;
+    Ok(params)
+}
+
+fn dated(name: &str, now: Moment, days: u64) -> Result<CertificateParams, AuthorityError> {
+    let since_epoch = Duration::from_millis(
+        u64::try_from(now.millis()).map_err(|_| AuthorityError::Clock { now })?,
+    );
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    let mut params = CertificateParams::default();
+    params.not_before = epoch + since_epoch.saturating_sub(BACKDATED);
+    params.not_after = epoch + since_epoch + Duration::from_secs(days * 24 * 60 * 60);
+    params.distinguished_name.push(DnType::CommonName, name);
+    // Positive, and so long that no two are alike.
+    let serial = (chance::bits() >> 1).to_be_bytes();
+    params.serial_number = Some(SerialNumber::from_slice(&serial));
+    Ok(params)
+}
+
+fn urn(kind: &str, id: &str) -> Result<SanType, AuthorityError> {
+    let name = format!("urn:bettercompute:{kind}:{id}");
+    Ok(SanType::URI(name.as_str().try_into()?))
+}
+
+fn host_name(host: &str) -> Result<SanType, AuthorityError> {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    Ok(match address.parse::<IpAddr>() {
+        Ok(ip) => SanType::IpAddress(ip),
+        Err(_) => SanType::DnsName(host.try_into()?),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! Pools.
+//!
+//! Takes a tenant's wishes, gives its pools. A pool of another tenant is like one that does not exist.
+
+use bc_protocol::{
+    id::{PoolId, TenantId},
+    share::Share,
+};
+use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
+use thiserror::Error;
+
+use crate::{
+    api::fleet::{CreatePool, OnePool, Pool, PoolPolicy, UpdatePool},
+    chance,
+    clock::Moment,
+    db::{
+        Db,
+        column::{moment, moment_option, number, parsed, undecodable},
+    },
+};
+
+const NAME_CHARS_MAX: usize = 100;
+
+/// Why a pool is not made, changed or found.
+#[derive(Debug, Error)]
+pub(crate) enum PoolError {
+    /// The database failed.
+    #[error("the database failed")]
+    Sql(#[from] sqlx::Error),
+    /// The name is no name.
+    #[error(
+        "expected a name of 1 to {NAME_CHARS_MAX} printable characters without spaces at its ends"
+    )]
+    Name,
+    /// Another pool has the name.
+    #[error("expected a name that no other pool has, found one named {name}")]
+    Taken {
+        /// The name.
+        name: String,
+    },
+    /// Not a pool of this tenant.
+    #[error("expected a pool of this tenant, found none")]
+    NotFound,
+    /// Archived pools do not change.
+    #[error("expected a pool that is in use, found an archived one")]
+    Archived,
+}
+
+/// Makes a pool.
+pub(crate) async fn create(db: &Db, request: &CreatePool, now: Moment) -> Result<Pool, PoolError> {
+    check_name(&request.name)?;
+    let id = PoolId::random(now.unix_ms(), chance::bits());
+    let mut tx = db.begin().await?;
+    refuse_taken(&mut tx, &request.tenant_id, &request.name, &id).await?;
+    sqlx::query(
+        "INSERT INTO pools (id, tenant, name, budget_ppm, created_at) VALUES ($1, $2, $3, $4, $5)",
+    )
+    .bind(id.as_str())
+    .bind(request.tenant_id.as_str())
+    .bind(&request.name)
+    .bind(request.policy.disruption_budget.millionths())
+    .bind(now.millis())
+    .execute(&mut *tx)
+    .await?;
+    let pool = find(&mut tx, &request.tenant_id, &id).await?;
+    tx.commit().await?;
+    Ok(pool)
+}
+
+/// The tenant's pools, by name; archived ones too.
+pub(crate) async fn list(db: &Db, tenant: &TenantId) -> Result<Vec<Pool>, PoolError> {
+    let rows = sqlx::query("SELECT * FROM pools WHERE tenant = $1 ORDER BY name, id")
+        .bind(tenant.as_str())
+        .fetch_all(db.reader())
+        .await?;
+    Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+}
+
+/// One pool.
+pub(crate) async fn get(db: &Db, request: &OnePool) -> Result<Pool, PoolError> {
+    let mut conn = db.reader().acquire().await?;
+    find(&mut conn, &request.tenant_id, &request.pool_id).await
+}
+
+/// Changes what is given and leaves the rest.
+pub(crate) async fn update(db: &Db, request: &UpdatePool) -> Result<Pool, PoolError> {
+    let (tenant, id) = (&request.tenant_id, &request.pool_id);
+    if let Some(name) = &request.name {
+        check_name(name)?;
+    }
+    let mut tx = db.begin().await?;
+    let pool = find(&mut tx, tenant, id).await?;
+    if pool.archived_at.is_some() {
+        return Err(PoolError::Archived);
+    }
+    if let Some(name) = &request.name {
+        refuse_taken(&mut tx, tenant, name, id).await?;
+    }
+    let policy = request.policy.unwrap_or(pool.policy);
+    sqlx::query("UPDATE pools SET name = $2, budget_ppm = $3 WHERE id = $1")
+        .bind(id.as_str())
+        .bind(request.name.as_ref().unwrap_or(&pool.name))
+        .bind(policy.disruption_budget.millionths())
+        .execute(&mut *tx)
+        .await?;
+    let pool = find(&mut tx, tenant, id).await?;
+    tx.commit().await?;
+    Ok(pool)
+}
+
+/// Archives a pool: it takes no new nodes and is in no new rollout. Repeated, it answers the same.
+pub(crate) async fn archive(db: &Db, request: &OnePool, now: Moment) -> Result<Pool, PoolError> {
+    let mut tx = db.begin().await?;
+    find(&mut tx, &request.tenant_id, &request.pool_id).await?;
+    sqlx::query("UPDATE pools SET archived_at = $2 WHERE id = $1 AND archived_at IS NULL")
+        .bind(request.pool_id.as_str())
+        .bind(now.millis())
+        .execute(&mut *tx)
+        .await?;
+    let pool = find(&mut tx, &request.tenant_id, &request.pool_id).await?;
+    tx.commit().await?;
+    Ok(pool)
+}
+
+/// One pool of a tenant, in the caller's transaction or reader.
+pub(crate) async fn find(
+    conn: &mut SqliteConnection,
+    tenant: &TenantId,
+    id: &PoolId,
+) -> Result<Pool, PoolError> {
+    let row = sqlx::query("SELECT * FROM pools WHERE id = $1 AND tenant = $2")
+        .bind(id.as_str())
+        .bind(tenant.as_str())
+        .fetch_optional(conn)
+        .await?
+        .ok_or(PoolError::NotFound)?;
+    Ok(read(&row)?)
+}
+
+fn read(row: &SqliteRow) -> Result<Pool, sqlx::Error> {
+    let disruption_budget = Share::from_millionths(number(row, "budget_ppm")?)
+        .map_err(|error| undecodable("budget_ppm", error))?;
+    Ok(Pool {
+        id: parsed(row, "id")?,
+        name: row.try_get("name")?,
+        policy: PoolPolicy { disruption_budget },
+        nodes: number(row, "nodes")?,
+        disrupted: number(row, "disrupted")?,
+        created_at: moment(row, "created_at")?,
+        archived_at: moment_option(row, "archived_at")?,
+    })
+}
+
+fn check_name(name: &str) -> Result<(), PoolError> {
+    let length = name.chars().count();
+    let plain = (1..=NAME_CHARS_MAX).contains(&length)
+        && name.trim() == name
+        && !name.chars().any(char::is_control);
+    if plain { Ok(()) } else { Err(PoolError::Name) }
+}
+
+async fn refuse_taken(
+    conn: &mut SqliteConnection,
+    tenant: &TenantId,
+    name: &str,
+    id: &PoolId,
+) -> Result<(), PoolError> {
+    let taken: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM pools
+         WHERE tenant = $1 AND name = $2 AND id <> $3 AND archived_at IS NULL)",
+    )
+    .bind(tenant.as_str())
+    .bind(name)
+    .bind(id.as_str())
+    .fetch_one(conn)
+    .await?;
+    if taken {
+        return Err(PoolError::Taken {
+            name: name.to_owned(),
+        });
+    }
+    Ok(())
+}
