@@ -1,0 +1,129 @@
+//! Every bound of the gateway, each with its reason.
+//!
+//! Those in [`Limits`] can be set in `gateway.toml` under `[limits]`; the constants cannot. What both sides of a wire
+//! must agree on is in `bc_protocol::limits`.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use bc_protocol::limits::{HELLO_SECONDS_MAX, LINK_FRAME_BYTES_MAX};
+use serde::{Deserialize, Deserializer, de};
+
+/// The bounds that an operator may move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Limits {
+    /// From accept to a finished TLS handshake and upgrade. A socket that drips costs memory until then.
+    #[serde(deserialize_with = "span")]
+    pub(crate) handshake_timeout: Duration,
+    /// From the upgrade to the Hello: nobody has a reason to open a session and say nothing.
+    #[serde(deserialize_with = "span")]
+    pub(crate) hello_timeout: Duration,
+    /// For one frame to leave. A node that does not read is as good as gone, and its frames would pile up here.
+    #[serde(deserialize_with = "span")]
+    pub(crate) write_timeout: Duration,
+    /// Between pings until control has said otherwise. It finds half-open connections within three of them and costs a
+    /// hundred bytes.
+    #[serde(deserialize_with = "span")]
+    pub(crate) heartbeat_interval: Duration,
+    /// Messages a second that one session may send for long: a node sends a report or a ping now and then.
+    pub(crate) messages_per_second: NonZeroU32,
+    /// Messages that a session may send at once, on top of that.
+    pub(crate) messages_burst: NonZeroU32,
+    /// Bytes a second that one connection may send for long. It also pays for fragments and pings, which never become
+    /// messages.
+    pub(crate) bytes_per_second: NonZeroU32,
+    /// Bytes that a connection may send at once, on top of that: the largest frame, twice.
+    pub(crate) bytes_burst: NonZeroU32,
+    /// Connections of one address that have not been welcomed. Behind one address may be a whole site, so it is large;
+    /// it keeps one host from taking every place.
+    pub(crate) unwelcomed_per_address: NonZeroU32,
+    /// Connections in all. Each takes a descriptor and about 12 KiB.
+    pub(crate) connections_max: NonZeroU32,
+}
+
+const fn count(of: u32) -> NonZeroU32 {
+    match NonZeroU32::new(of) {
+        Some(count) => count,
+        None => NonZeroU32::MIN,
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            handshake_timeout: Duration::from_secs(HELLO_SECONDS_MAX),
+            hello_timeout: Duration::from_secs(HELLO_SECONDS_MAX),
+            write_timeout: Duration::from_secs(10),
+            heartbeat_interval: Duration::from_secs(15),
+            messages_per_second: count(20),
+            messages_burst: count(200),
+            bytes_per_second: count(128 << 10),
+            bytes_burst: count(2 << 20),
+            unwelcomed_per_address: count(2048),
+            connections_max: count(100_000),
+        }
+    }
+}
+
+/// Heartbeats without a sign of life after which a session is dead: one may be lost, two may be late.
+pub(crate) const SILENT_HEARTBEATS_MAX: u32 = 3;
+
+/// Bytes of a connection's request head. A node's is a tenth of it.
+pub(crate) const REQUEST_HEAD_BYTES_MAX: usize = 8 << 10;
+
+/// Bytes of a WebSocket's read buffer. It is touched whole, so its size is paid for every idle session.
+pub(crate) const READ_BUFFER_BYTES: usize = 4 << 10;
+
+/// For a finished session's last words to leave.
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// From one session's Goodbye to the next while draining, at most: few sessions need no drain time at all.
+pub(crate) const DRAIN_STEP_MAX: Duration = Duration::from_millis(10);
+
+/// Milliseconds that a node is asked to stay away from a gateway that stops: enough for its siblings to leave too.
+pub(crate) const DRAIN_RECONNECT_AFTER_MS: u32 = 500;
+
+/// For what sessions did last to be acknowledged by control before the process ends.
+pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Batches on their way to control at once: the next travels while the last is committed.
+pub(crate) const LINK_WINDOW_BATCHES: usize = 4;
+
+/// Bytes of one batch by estimate, under the frame's bound with room for a wrong one.
+pub(crate) const BATCH_BYTES_MAX: usize = LINK_FRAME_BYTES_MAX / 4 * 3;
+
+/// Ended sessions whose last facts wait for control. Beyond it they are dropped: the next listing tells control that
+/// they ended, and the node's next Hello repeats the facts.
+pub(crate) const ENDED_SESSIONS_MAX: usize = 65_536;
+
+/// For a link to be connected, secured, upgraded and welcomed.
+pub(crate) const LINK_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Between pings on the link. Twice without an answer and it is dead.
+pub(crate) const LINK_HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// For a frame to leave on the link.
+pub(crate) const LINK_WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The first wait before another try for a link or an enrolment, before jitter.
+pub(crate) const RETRY_FIRST: Duration = Duration::from_millis(200);
+
+/// The longest such wait.
+pub(crate) const RETRY_LAST: Duration = Duration::from_secs(10);
+
+/// For control to answer an enrolment.
+pub(crate) const ENROL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Bytes of control's answer to an enrolment: three certificates and an address.
+pub(crate) const ENROL_ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// Reads a span such as `10s`; nothing at all is no span.
+pub(crate) fn span<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(from)?;
+    match humantime::parse_duration(&text) {
+        Ok(span) if !span.is_zero() => Ok(span),
+        Ok(_) | Err(_) => Err(de::Error::custom(format!(
+            "expected a duration above zero such as \"10s\" or \"300ms\", found \"{text}\""
+        ))),
+    }
+}

@@ -1,0 +1,65 @@
+//! The one connection to control.
+//!
+//! [`outbox`] decides what control has yet to hear and is pure; `client` holds the connection and redials it. Facts go
+//! up, specs and closings come down; a gateway without a link keeps welcoming nodes.
+
+pub(crate) mod client;
+pub(crate) mod outbox;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bc_protocol::link::{NodeReport, SessionClosed, SessionOpened};
+use tokio::sync::Notify;
+
+use outbox::{AckError, Outbox};
+
+/// Where sessions leave what control is to hear. Leaving something never waits.
+#[derive(Debug, Default)]
+pub(crate) struct Upward {
+    outbox: Mutex<Outbox>,
+    filled: Notify,
+    emptied: Notify,
+}
+
+impl Upward {
+    /// A node was welcomed.
+    pub(crate) fn opened(&self, opened: SessionOpened) {
+        self.outbox().opened(opened);
+        self.filled.notify_one();
+    }
+
+    /// A node reported.
+    pub(crate) fn reported(&self, report: NodeReport) {
+        self.outbox().reported(report);
+        self.filled.notify_one();
+    }
+
+    /// A session ended.
+    pub(crate) fn closed(&self, closed: SessionClosed) {
+        self.outbox().closed(closed);
+        self.filled.notify_one();
+    }
+
+    /// Waits until control has acknowledged everything. For one reader.
+    pub(crate) async fn told(&self) {
+        while !self.outbox().is_idle() {
+            self.emptied.notified().await;
+        }
+    }
+
+    fn acknowledged(&self, number: u64) -> Result<(), AckError> {
+        self.outbox().acknowledged(number)?;
+        self.emptied.notify_one();
+        Ok(())
+    }
+
+    /// Waits until somebody may have left something. For one reader.
+    async fn filled(&self) {
+        self.filled.notified().await;
+    }
+
+    fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        // No code panics in between.
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,361 @@
+//! What control has yet to hear.
+//!
+//! Takes what sessions did, gives numbered batches; keeps a batch until control has acknowledged it, and names every
+//! live session anew on a new link. What waits is bounded by the nodes, not by how often they report: facts are whole,
+//! so the newest of a node replaces what has not left. No socket, clock or lock.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bc_protocol::{
+    id::{NodeId, SessionId},
+    limits::BATCH_EVENTS_MAX,
+    link::{Batch, Event, FromGateway, NodeReport, SessionClosed, SessionOpened},
+};
+use bytes::Bytes;
+use thiserror::Error;
+
+use crate::limits::{BATCH_BYTES_MAX, ENDED_SESSIONS_MAX, LINK_WINDOW_BATCHES};
+
+/// What control has yet to hear.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    nodes: BTreeMap<NodeId, Entry>,
+    /// Nodes with something to tell, each once, the longest waiting first.
+    fresh: VecDeque<NodeId>,
+    listing: Listing,
+    /// Batches that control has not acknowledged, in order.
+    unacknowledged: VecDeque<Numbered>,
+    /// How many of those have left on this link.
+    sent: usize,
+    last_number: u64,
+    ended: usize,
+    ended_max: usize,
+}
+
+#[derive(Debug)]
+struct Numbered {
+    number: u64,
+    frame: Bytes,
+}
+
+/// How far the naming of live sessions has come on this link.
+#[derive(Debug, PartialEq, Eq)]
+enum Listing {
+    /// No link yet, or one that has to be made anew.
+    Needed,
+    /// These have not been named.
+    Naming(VecDeque<NodeId>),
+    Done,
+}
+
+#[derive(Debug)]
+struct Entry {
+    session: Session,
+    /// Whether it is in `fresh`.
+    queue: Queue,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queue {
+    In,
+    Out,
+}
+
+#[derive(Debug)]
+enum Session {
+    Live {
+        /// With the newest report's facts.
+        opened: Box<SessionOpened>,
+        due: Due,
+    },
+    Ended {
+        /// What it had to tell when it ended.
+        last: Option<Box<Event>>,
+        closed: SessionClosed,
+    },
+}
+
+/// What of a live session control has not been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    Nothing,
+    Open,
+    Report,
+}
+
+/// Control acknowledged what it was never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("expected an acknowledgement of batch {last} at most, found {found}")]
+pub(crate) struct AckError {
+    last: u64,
+    found: u64,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self::bounded(ENDED_SESSIONS_MAX)
+    }
+}
+
+impl Outbox {
+    fn bounded(ended_max: usize) -> Self {
+        Self {
+            nodes: BTreeMap::new(),
+            fresh: VecDeque::new(),
+            listing: Listing::Needed,
+            unacknowledged: VecDeque::new(),
+            sent: 0,
+            last_number: 0,
+            ended: 0,
+            ended_max,
+        }
+    }
+
+    /// A node was welcomed. Of two sessions of one node the one with the higher counter is told of, however late the
+    /// other comes.
+    pub(crate) fn opened(&mut self, opened: SessionOpened) {
+        let known = self.nodes.get(&opened.node).map(Entry::connect_seq);
+        if known.is_some_and(|known| opened.connect_seq <= known) {
+            return;
+        }
+        let node = opened.node.clone();
+        let live = Session::Live {
+            opened: Box::new(opened),
+            due: Due::Open,
+        };
+        self.put(node, live);
+    }
+
+    /// A node reported. Only its live session counts.
+    pub(crate) fn reported(&mut self, report: NodeReport) {
+        let NodeReport {
+            node,
+            session,
+            report,
+            facts,
+            ..
+        } = report;
+        let Some(Session::Live { opened, due }) = self.live(&node, &session) else {
+            return;
+        };
+        opened.report = report;
+        opened.facts = facts;
+        *due = match due {
+            Due::Open => Due::Open,
+            Due::Nothing | Due::Report => Due::Report,
+        };
+        self.enqueue(node);
+    }
+
+    /// A session ended. Nobody is told of the end of one that was superseded here.
+    pub(crate) fn closed(&mut self, closed: SessionClosed) {
+        let node = closed.node.clone();
+        let Some(Session::Live { opened, due }) = self.live(&node, &closed.session) else {
+            return;
+        };
+        let last = event(opened, *due).map(Box::new);
+        self.put(node, Session::Ended { last, closed });
+        if self.ended > self.ended_max {
+            self.forget_ended();
+        }
+    }
+
+    /// A new link is there: what was not acknowledged leaves again, and all live sessions are named.
+    pub(crate) fn linked(&mut self) {
+        self.sent = 0;
+        let mut live = VecDeque::new();
+        for (node, entry) in &mut self.nodes {
+            if let Session::Live { due, .. } = &mut entry.session {
+                *due = Due::Open;
+                live.push_back(node.clone());
+            }
+        }
+        self.listing = Listing::Naming(live);
+    }
+
+    /// Whether control can learn the rest from a new link only.
+    pub(crate) fn needs_link(&self) -> bool {
+        self.listing == Listing::Needed
+    }
+
+    /// The next batch, as a frame, if there is one and the window has room.
+    pub(crate) fn next_batch(&mut self) -> Option<Bytes> {
+        if let Some(again) = self.unacknowledged.get(self.sent) {
+            self.sent += 1;
+            return Some(again.frame.clone());
+        }
+        if self.sent >= LINK_WINDOW_BATCHES || self.needs_link() {
+            return None;
+        }
+        let events = self.gather();
+        if events.is_empty() {
+            return None;
+        }
+        self.last_number += 1;
+        let number = self.last_number;
+        let frame = FromGateway::Batch(Batch { number, events }).encode();
+        self.unacknowledged.push_back(Numbered {
+            number,
+            frame: frame.clone(),
+        });
+        self.sent += 1;
+        Some(frame)
+    }
+
+    /// Control has committed this batch and all before it.
+    pub(crate) fn acknowledged(&mut self, number: u64) -> Result<(), AckError> {
+        let committed = self
+            .unacknowledged
+            .iter()
+            .take_while(|batch| batch.number <= number)
+            .count();
+        if number > self.last_number || committed > self.sent {
+            return Err(AckError {
+                last: self.last_number,
+                found: number,
+            });
+        }
+        self.unacknowledged.drain(..committed);
+        self.sent -= committed;
+        Ok(())
+    }
+
+    /// Whether control has acknowledged everything.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.listing == Listing::Done && self.fresh.is_empty() && self.unacknowledged.is_empty()
+    }
+
+    fn live(&mut self, node: &NodeId, of: &SessionId) -> Option<&mut Session> {
+        let session = &mut self.nodes.get_mut(node)?.session;
+        match session {
+            Session::Live { opened, .. } if opened.session == *of => Some(session),
+            Session::Live { .. } | Session::Ended { .. } => None,
+        }
+    }
+
+    fn put(&mut self, node: NodeId, session: Session) {
+        self.ended += usize::from(matches!(session, Session::Ended { .. }));
+        match self.nodes.get_mut(&node) {
+            Some(entry) => {
+                self.ended -= usize::from(matches!(entry.session, Session::Ended { .. }));
+                entry.session = session;
+            }
+            None => {
+                let queue = Queue::Out;
+                self.nodes.insert(node.clone(), Entry { session, queue });
+            }
+        }
+        self.enqueue(node);
+    }
+
+    fn enqueue(&mut self, node: NodeId) {
+        if let Some(entry) = self.nodes.get_mut(&node)
+            && entry.queue == Queue::Out
+        {
+            entry.queue = Queue::In;
+            self.fresh.push_back(node);
+        }
+    }
+
+    /// Takes events for one batch: what is new before what is only named anew.
+    fn gather(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut bytes = 0;
+        // One node gives two events at most.
+        while events.len() + 2 <= BATCH_EVENTS_MAX && bytes < BATCH_BYTES_MAX {
+            let from = events.len();
+            if let Some(node) = self.fresh.pop_front() {
+                self.take(&node, Queue::In, &mut events);
+            } else if let Listing::Naming(unnamed) = &mut self.listing {
+                match unnamed.pop_front() {
+                    Some(node) => self.take(&node, Queue::Out, &mut events),
+                    None => {
+                        self.listing = Listing::Done;
+                        events.push(Event::Listed);
+                    }
+                }
+            } else {
+                break;
+            }
+            bytes += events.iter().skip(from).map(bytes_about).sum::<usize>();
+        }
+        events
+    }
+
+    fn take(&mut self, node: &NodeId, from: Queue, into: &mut Vec<Event>) {
+        let Some(entry) = self.nodes.get_mut(node) else {
+            return;
+        };
+        if from == Queue::In {
+            entry.queue = Queue::Out;
+        }
+        match &mut entry.session {
+            Session::Live { opened, due } => {
+                into.extend(event(opened, *due));
+                *due = Due::Nothing;
+            }
+            // It is in `fresh` too, and leaves from there: a listing names only who is there.
+            Session::Ended { .. } if from == Queue::Out => {}
+            Session::Ended { last, closed } => {
+                into.extend(last.take().map(|last| *last));
+                into.push(Event::Closed(closed.clone()));
+                self.nodes.remove(node);
+                self.ended -= 1;
+            }
+        }
+    }
+
+    /// Drops what is known of ended sessions, and what was said of them but not acknowledged: the next listing tells
+    /// control that they ended.
+    fn forget_ended(&mut self) {
+        self.nodes
+            .retain(|_, entry| matches!(entry.session, Session::Live { .. }));
+        self.fresh.retain(|node| self.nodes.contains_key(node));
+        self.unacknowledged.clear();
+        self.sent = 0;
+        self.ended = 0;
+        self.listing = Listing::Needed;
+    }
+}
+
+impl Entry {
+    fn connect_seq(&self) -> u64 {
+        match &self.session {
+            Session::Live { opened, .. } => opened.connect_seq,
+            Session::Ended { closed, .. } => closed.connect_seq,
+        }
+    }
+}
+
+fn event(opened: &SessionOpened, due: Due) -> Option<Event> {
+    match due {
+        Due::Nothing => None,
+        Due::Open => Some(Event::Opened(opened.clone())),
+        Due::Report => Some(Event::Report(NodeReport {
+            node: opened.node.clone(),
+            session: opened.session.clone(),
+            connect_seq: opened.connect_seq,
+            report: opened.report,
+            facts: opened.facts.clone(),
+        })),
+    }
+}
+
+/// An event's size: what can be large is counted, what is bounded to little is assumed at its largest.
+fn bytes_about(event: &Event) -> usize {
+    const SMALL_FIELDS_BYTES_MAX: usize = 6 << 10;
+    let (facts, labels) = match event {
+        Event::Opened(opened) => (Some(&opened.facts), Some(&opened.labels)),
+        Event::Report(report) => (Some(&report.facts), None),
+        Event::Closed(_) | Event::Listed => (None, None),
+    };
+    let log = facts
+        .and_then(|facts| facts.last_attempt.as_ref())
+        .map_or(0, |attempt| attempt.log.len());
+    let labels: usize = labels
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| name.len() + value.len() + 8)
+        .sum();
+    SMALL_FIELDS_BYTES_MAX + log + labels
+}

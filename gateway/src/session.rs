@@ -1,0 +1,11 @@
+//! One session with one node.
+//!
+//! [`machine`] decides what happens in it, [`hello`] on what terms it opens; both are pure. `socket` pumps a WebSocket
+//! through them.
+
+pub(crate) mod hello;
+pub(crate) mod machine;
+
+mod ending;
+
+pub(crate) use ending::Ending;

@@ -1,0 +1,62 @@
+//! TLS on both of the gateway's sides: 1.3 only, and both ends prove who they are.
+
+use std::sync::Arc;
+
+use rustls::{
+    ClientConfig, RootCertStore, ServerConfig,
+    client::Resumption,
+    crypto::{CryptoProvider, ring},
+    server::{VerifierBuilderError, WebPkiClientVerifier},
+    version::TLS13,
+};
+use rustls_pki_types::CertificateDer;
+use thiserror::Error;
+
+use crate::identity::Identity;
+
+/// Why an identity cannot be used for TLS.
+#[derive(Debug, Error)]
+pub(crate) enum TlsError {
+    /// A certificate that no reader accepts, or a key that does not fit.
+    #[error("expected a certificate and its key")]
+    Certificate(#[from] rustls::Error),
+    /// No authority to verify clients with.
+    #[error("expected authorities to verify clients with")]
+    Authorities(#[from] VerifierBuilderError),
+}
+
+/// For nodes: only who shows a certificate of one of the authorities comes in.
+pub(crate) fn server(identity: &Identity) -> Result<Arc<ServerConfig>, TlsError> {
+    let roots = Arc::new(roots(&identity.authorities)?);
+    let clients = WebPkiClientVerifier::builder_with_provider(roots, provider()).build()?;
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])?
+        .with_client_cert_verifier(clients)
+        .with_single_cert(identity.chain.clone(), identity.key.clone_key())?;
+    // A ticket would let a node in without showing its certificate again, and costs memory for each.
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
+}
+
+/// For the link to control.
+pub(crate) fn client(identity: &Identity) -> Result<Arc<ClientConfig>, TlsError> {
+    let mut config = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])?
+        .with_root_certificates(roots(&identity.authorities)?)
+        .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())?;
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
+/// The one implementation of cryptography in this process.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn roots(authorities: &[CertificateDer<'static>]) -> Result<RootCertStore, rustls::Error> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(authority.clone())?;
+    }
+    Ok(roots)
+}

@@ -1,0 +1,77 @@
+//! The HTTP that comes before a session.
+//!
+//! Takes a secured connection, gives it back as a raw one once the peer has asked for a session. Everything else gets
+//! its answer here and the connection is closed.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    Request, Response, StatusCode, body::Incoming, server::conn::http1, service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body;
+
+use crate::limits::REQUEST_HEAD_BYTES_MAX;
+
+/// The one path.
+const SESSION: &str = "/session";
+
+/// A connection whose peer was told that a session may begin.
+#[derive(Debug)]
+pub(crate) struct Upgraded<S> {
+    /// The connection.
+    pub(crate) stream: S,
+    /// What the peer sent in the meantime.
+    pub(crate) early: Vec<u8>,
+}
+
+/// Answers one request; gives the connection if it was for a session.
+pub(crate) async fn upgrade<S>(stream: S) -> Result<Option<Upgraded<S>>, hyper::Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let accepted = Arc::new(AtomicBool::new(false));
+    let service = service_fn(|request| {
+        let response = answer(&request);
+        let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        accepted.store(switches, Ordering::Relaxed);
+        std::future::ready(Ok::<_, Infallible>(response))
+    });
+    let parts = http1::Builder::new()
+        .keep_alive(false)
+        .max_buf_size(REQUEST_HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service)
+        .without_shutdown()
+        .await?;
+    let mut stream = parts.io.into_inner();
+    if accepted.load(Ordering::Relaxed) {
+        let early = parts.read_buf.into();
+        return Ok(Some(Upgraded { stream, early }));
+    }
+    // The answer has left; whether the peer heard the end of it is its own affair.
+    drop(stream.shutdown().await);
+    Ok(None)
+}
+
+fn answer(request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    if request.uri().path() != SESSION {
+        return plain(StatusCode::NOT_FOUND, "expected /session".to_owned());
+    }
+    create_response_with_body(request, Full::default)
+        .unwrap_or_else(|error| plain(StatusCode::BAD_REQUEST, error.to_string()))
+}
+
+fn plain(status: StatusCode, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(text + "\n"));
+    *response.status_mut() = status;
+    response
+}
