@@ -90,6 +90,10 @@ impl Write for DigestWriter {
     }
 }
 
+/// How a manifest's name begins while it is being written. A killed signer leaves one behind, and the next must not take
+/// it for a file of the release.
+pub(super) const STAGED_PREFIX: &str = ".manifest.json.";
+
 /// Replaces `path` so that a power cut leaves the old bytes or the new ones, never a mix.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     replace_durably(path, bytes).map_err(Failure::file("write", path))
@@ -99,6 +103,7 @@ fn replace_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = folder_of(path);
     // A manifest is public; the umask has the last word.
     let mut staged = tempfile::Builder::new()
+        .prefix(STAGED_PREFIX)
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(&folder)?;
     staged.write_all(bytes)?;
@@ -107,26 +112,26 @@ fn replace_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_folder(&folder)
 }
 
-/// A file that did not exist before, and is gone again unless it was finished.
+/// A file that did not exist before, and is gone again unless it is kept.
 pub(super) struct NewFile {
     path: PathBuf,
     file: File,
-    finished: bool,
+    kept: bool,
 }
 
 impl NewFile {
     /// Makes the file with those permissions, if there is none of that name.
     pub(super) fn create(path: PathBuf, mode: u32) -> Result<Self, Failure> {
-        match OpenOptions::new()
+        let made = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(mode)
-            .open(&path)
-        {
+            .open(&path);
+        match made {
             Ok(file) => Ok(Self {
                 path,
                 file,
-                finished: false,
+                kept: false,
             }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 Err(Failure::Exists { path })
@@ -140,22 +145,25 @@ impl NewFile {
     }
 
     /// Fills it, durably.
-    pub(super) fn finish(mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let written = self
-            .file
+    pub(super) fn fill(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.file
             .write_all(bytes)
             .and_then(|()| self.file.sync_all())
-            .and_then(|()| sync_folder(&folder_of(&self.path)));
-        self.finished = written.is_ok();
-        written.map_err(Failure::file("write", &self.path))
+            .and_then(|()| sync_folder(&folder_of(&self.path)))
+            .map_err(Failure::file("write", &self.path))
+    }
+
+    /// From here on it stays.
+    pub(super) fn keep(mut self) {
+        self.kept = true;
     }
 }
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        if !self.finished {
+        if !self.kept {
             // Best effort: a half-written key is of no use to anybody, and says so when it is read.
-            let _kept = fs::remove_file(&self.path);
+            let _gone = fs::remove_file(&self.path);
         }
     }
 }

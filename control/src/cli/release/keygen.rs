@@ -36,16 +36,18 @@ impl Keygen {
             path: self.out.clone(),
             source,
         };
-        // Both names are taken before either is filled, so that a refusal leaves nothing behind.
-        let private_file = NewFile::create(self.out.clone(), 0o600)?;
-        let public_file = NewFile::create(public_path.clone(), 0o644)?;
+        // Both names are taken before either is filled, and both are kept or none: half a pair is of no use.
+        let mut private_file = NewFile::create(self.out.clone(), 0o600)?;
+        let mut public_file = NewFile::create(public_path.clone(), 0o644)?;
         let key = draw()?;
         let public_pem = key
             .public()
             .to_pem()
             .map_err(|error| cannot_use(error.into()))?;
-        public_file.finish(public_pem.as_bytes())?;
-        private_file.finish(key.to_pem().map_err(cannot_use)?.as_bytes())?;
+        private_file.fill(key.to_pem().map_err(cannot_use)?.as_bytes())?;
+        public_file.fill(public_pem.as_bytes())?;
+        private_file.keep();
+        public_file.keep();
         match self.output {
             Format::Text => writeln!(out, "{}", key.pin()),
             Format::Json => {

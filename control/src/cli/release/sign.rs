@@ -109,7 +109,7 @@ fn artifacts_of(folder: &Path) -> Result<Vec<Artifact>, Failure> {
             .file_name()
             .into_string()
             .map_err(|_| Failure::Name { path: path.clone() })?;
-        if name == MANIFEST_NAME {
+        if name == MANIFEST_NAME || name.starts_with(file::STAGED_PREFIX) {
             continue;
         }
         if !fs::metadata(&path)
