@@ -16,5 +16,7 @@ mod strict;
 pub use manifest::{Artifact, Manifest};
 pub use signature::PublicKey;
 pub use trust::{Trust, TrustError};
-pub use verify::{InstalledManifest, Malformed, NotCanonical, Refusal, SignedManifest, VerifiedManifest};
+pub use verify::{
+    InstalledManifest, Malformed, NotCanonical, Refusal, SignedManifest, VerifiedManifest,
+};
 pub use verify::{verify, verify_installed};

@@ -31,7 +31,9 @@ impl ReleaseCommand {
     pub(crate) fn run(self) -> ExitCode {
         let format = self.format();
         let mut out = anstream::stdout().lock();
-        let done = self.execute(&mut out).and_then(|()| out.flush().map_err(Failure::output));
+        let done = self
+            .execute(&mut out)
+            .and_then(|()| out.flush().map_err(Failure::output));
         match done {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
