@@ -16,7 +16,9 @@ mod labels;
 mod logs;
 mod node;
 mod paths;
+mod slots;
 mod tls;
+mod updater;
 
 use std::process::ExitCode;
 

@@ -1,0 +1,231 @@
+//! The slots on the disk.
+//!
+//! Takes the record's word for which slot is spare, and writes no other. A binary gets its name when it is complete, on
+//! the disk, and has the digest that was signed; what ran before keeps its bytes.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek as _, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use bc_protocol::digest::Sha256;
+use bc_protocol::limits::PUBLISHED_BYTES_MAX;
+use bc_protocol::session::Slot;
+
+use crate::durable::{self, Mode};
+use crate::paths::Paths;
+use crate::slots::elf::HEADER_BYTES;
+
+/// How a download is named until it is complete; in front of it comes the digest that it is to have.
+const PARTIAL: &str = "partial";
+
+/// Bytes that are read at once.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Both slots of one node.
+#[derive(Clone, Debug)]
+pub(crate) struct Slots {
+    paths: Paths,
+}
+
+/// What a file holds, by its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) size: u64,
+    pub(crate) digest: Sha256,
+    pub(crate) header: Vec<u8>,
+}
+
+impl Slots {
+    pub(crate) fn new(paths: Paths) -> Self {
+        Self { paths }
+    }
+
+    /// Makes both folders.
+    pub(crate) fn create(&self) -> io::Result<()> {
+        for slot in [Slot::A, Slot::B] {
+            durable::create_folder(&self.paths.slot(slot), 0o755)?;
+        }
+        Ok(())
+    }
+
+    /// What the slot's binary is. It is read whole.
+    pub(crate) fn content(&self, slot: Slot) -> io::Result<Content> {
+        content_of(&mut File::open(self.paths.slot_binary(slot))?)
+    }
+
+    /// Whether the slot's binary has that digest.
+    pub(crate) fn holds(&self, slot: Slot, digest: Sha256) -> bool {
+        match self.content(slot) {
+            Ok(content) => content.digest == digest,
+            Err(error) => {
+                tracing::debug!(%slot, %error, "the slot's binary cannot be read");
+                false
+            }
+        }
+    }
+
+    /// Whether the slot's binary has that size; cheap enough to ask before [`Self::holds`].
+    pub(crate) fn has_size(&self, slot: Slot, size: u64) -> bool {
+        fs::symlink_metadata(self.paths.slot_binary(slot))
+            .is_ok_and(|found| found.is_file() && found.len() == size)
+    }
+
+    /// The slot's published manifest; none where the package's own binary lies.
+    pub(crate) fn published(&self, slot: Slot) -> Option<Vec<u8>> {
+        durable::read_unlinked(&self.paths.slot_release(slot), PUBLISHED_BYTES_MAX as u64)
+            .ok()
+            .flatten()
+    }
+
+    /// Where a download for the spare slot gathers. Downloads of other binaries are removed, so that no two ever lie
+    /// here.
+    pub(crate) fn partial(&self, spare: Slot, digest: Sha256) -> io::Result<PathBuf> {
+        let path = self.partial_path(spare, digest);
+        for slot in [Slot::A, Slot::B] {
+            self.remove_partials(slot, &path)?;
+        }
+        Ok(path)
+    }
+
+    /// Gives a finished download its place: `partial` is the open file at [`Self::partial`].
+    pub(crate) fn install(&self, spare: Slot, partial: File, digest: Sha256) -> io::Result<()> {
+        let path = self.partial_path(spare, digest);
+        durable::put_in_place(
+            &path,
+            &partial,
+            &self.paths.slot_binary(spare),
+            Mode::Executable,
+        )
+    }
+
+    /// Copies a binary into the slot; the copy's digest is what is returned.
+    pub(crate) fn install_copy(&self, spare: Slot, binary: &mut File) -> io::Result<Sha256> {
+        let path = self.paths.slot_binary(spare);
+        let staged = durable::staging_name(&path)?;
+        let mut copy = durable::create_new(&staged)?;
+        let content = stream(binary, &mut copy)?;
+        durable::put_in_place(&staged, &copy, &path, Mode::Executable)?;
+        Ok(content.digest)
+    }
+
+    /// Keeps the published manifest beside the binary.
+    pub(crate) fn keep_published(&self, spare: Slot, published: &[u8]) -> io::Result<()> {
+        if self.published(spare).as_deref() == Some(published) {
+            return Ok(());
+        }
+        durable::replace_file(&self.paths.slot_release(spare), published, Mode::Readable)
+    }
+
+    /// Points the link for people and tools to the slot that runs.
+    pub(crate) fn point_current(&self, slot: Slot) -> io::Result<()> {
+        let target = Path::new("slots").join(slot.name());
+        let link = self.paths.current();
+        if fs::read_link(&link).is_ok_and(|found| found == target) {
+            return Ok(());
+        }
+        durable::replace_link(&link, &target)
+    }
+
+    fn partial_path(&self, spare: Slot, digest: Sha256) -> PathBuf {
+        self.paths.slot(spare).join(format!("{digest}.{PARTIAL}"))
+    }
+
+    fn remove_partials(&self, slot: Slot, keep: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(self.paths.slot(slot))? {
+            let path = entry?.path();
+            if path != keep && path.extension() == Some(OsStr::new(PARTIAL)) {
+                durable::remove_if_there(&path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an open file holds, from its beginning.
+pub(crate) fn content_of(file: &mut File) -> io::Result<Content> {
+    file.seek(SeekFrom::Start(0))?;
+    stream(file, &mut io::sink())
+}
+
+fn stream(from: &mut impl Read, to: &mut impl Write) -> io::Result<Content> {
+    let mut hasher = Sha256::hasher();
+    let mut header = Vec::with_capacity(HEADER_BYTES);
+    let mut size = 0_u64;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let read = match from.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let piece = chunk.get(..read).unwrap_or_default();
+        hasher.update(piece);
+        to.write_all(piece)?;
+        header.extend(piece.iter().take(HEADER_BYTES - header.len()));
+        size = size.saturating_add(read as u64);
+    }
+    Ok(Content {
+        size,
+        digest: hasher.finish(),
+        header,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Slots;
+    use crate::paths::Paths;
+    use bc_protocol::digest::Sha256;
+    use bc_protocol::session::Slot;
+    use std::fs::{self, File};
+    use std::io::Write as _;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn slots(folder: &tempfile::TempDir) -> (Slots, Paths) {
+        let paths = Paths::new(folder.path());
+        let slots = Slots::new(paths.clone());
+        slots.create().unwrap();
+        (slots, paths)
+    }
+
+    #[test]
+    fn a_finished_download_becomes_the_binary_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (slots, paths) = slots(&folder);
+        let digest = Sha256::of(b"binary");
+        let partial = slots.partial(Slot::B, digest).unwrap();
+        let mut file = File::create(&partial).unwrap();
+        file.write_all(b"binary").unwrap();
+        slots.install(Slot::B, file, digest).unwrap();
+        assert!(slots.holds(Slot::B, digest));
+        let mode = fs::metadata(paths.slot_binary(Slot::B)).unwrap();
+        assert_eq!(mode.permissions().mode() & 0o7777, 0o755);
+        assert_eq!(fs::read_dir(paths.slot(Slot::B)).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn only_one_download_ever_lies_here() {
+        let folder = tempfile::tempdir().unwrap();
+        let (slots, paths) = slots(&folder);
+        let (one, other) = (Sha256::of(b"1"), Sha256::of(b"2"));
+        File::create(slots.partial(Slot::A, one).unwrap()).unwrap();
+        File::create(slots.partial(Slot::B, one).unwrap()).unwrap();
+        assert_eq!(fs::read_dir(paths.slot(Slot::A)).unwrap().count(), 0);
+        File::create(slots.partial(Slot::B, other).unwrap()).unwrap();
+        assert_eq!(fs::read_dir(paths.slot(Slot::B)).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn the_link_follows_the_record_from_whatever_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let (slots, paths) = slots(&folder);
+        std::os::unix::fs::symlink("current", paths.current()).unwrap();
+        for slot in [Slot::A, Slot::B] {
+            slots.point_current(slot).unwrap();
+            let target = fs::canonicalize(paths.current()).unwrap();
+            assert_eq!(target, fs::canonicalize(paths.slot(slot)).unwrap());
+        }
+    }
+}

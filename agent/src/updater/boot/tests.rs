@@ -1,0 +1,1 @@
+//! What starts, case by case.

@@ -1,0 +1,337 @@
+//! What needs the right to write slots and record: status, stage, activate, confirm, cancel.
+//!
+//! Takes what a node asks for, and trusts none of it: every operation reads the record under its lock and judges the
+//! manifest under this host's own pins. Plain functions without session or runtime, so that another process can serve
+//! them as they are.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bc_protocol::digest::Sha256;
+use bc_protocol::id::AttemptId;
+use bc_protocol::platform::Platform;
+use bc_protocol::release::{Trust, VerifiedManifest, verify, verify_installed};
+use bc_protocol::session::{Outcome, Slot};
+use bc_protocol::spec::DaemonSection;
+use bc_protocol::time::Timestamp;
+use thiserror::Error;
+
+use super::attempt::{Attempt, Ending};
+use super::record::{Found, Record, Store, StoreError, TransitionError, Trial};
+use super::refusal::{self, Refused};
+use super::watchdog;
+use crate::clock::{self, ClockError};
+use crate::config::Config;
+use crate::paths::Paths;
+use crate::slots::files::{self, Slots};
+
+/// The program whose releases a node installs.
+pub(crate) const PRODUCT: &str = "bcd";
+
+/// One node's record and slots, and whom it believes.
+#[derive(Clone, Debug)]
+pub(crate) struct Host {
+    paths: Paths,
+    trust: Trust,
+    deadline: Duration,
+    platform: Platform,
+    store: Store,
+    slots: Slots,
+}
+
+/// A release that may be installed, judged before anything is downloaded.
+#[derive(Clone, Debug)]
+pub(crate) struct Admitted {
+    /// Bytes of the binary.
+    pub(crate) size: u64,
+    /// Its digest.
+    pub(crate) digest: Sha256,
+    /// Where its bytes come from.
+    pub(crate) source: Source,
+    slot: Slot,
+    manifest: VerifiedManifest,
+}
+
+/// Where a binary's bytes come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// They have to be downloaded, to this file.
+    Download(PathBuf),
+    /// The spare slot holds them already.
+    InPlace,
+}
+
+/// A binary in its slot, not activated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Staged {
+    /// The binary.
+    pub(crate) binary: PathBuf,
+    digest: Sha256,
+}
+
+/// Why an operation was not carried out.
+#[derive(Debug, Error)]
+pub(crate) enum HostError {
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error(transparent)]
+    Transition(#[from] TransitionError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Clock(#[from] ClockError),
+    #[error("expected to {doing}, found that it cannot be done")]
+    Files {
+        doing: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("expected a watchdog that would go back if need be, found none")]
+    NoWatchdog,
+    #[error("expected the binary in slot {slot} to be the one that was staged, found another")]
+    Changed { slot: Slot },
+}
+
+impl HostError {
+    /// How an attempt that met this ends.
+    pub(crate) fn ending(&self) -> Ending {
+        let (outcome, code) = match self {
+            Self::Refused(refused) => (Outcome::Refused, refused.code()),
+            Self::Transition(_) => (Outcome::Failed, "record"),
+            Self::Store(_) => (Outcome::Failed, "record"),
+            Self::Clock(_) => (Outcome::Failed, "clock"),
+            Self::Files { .. } => (Outcome::Failed, "disk"),
+            Self::NoWatchdog => (Outcome::Failed, "watchdog"),
+            Self::Changed { .. } => (Outcome::Failed, "disk"),
+        };
+        Ending::new(outcome, code, with_causes(self))
+    }
+}
+
+/// An error and its causes on one line.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        said.push_str(": ");
+        said.push_str(&error.to_string());
+        cause = error.source();
+    }
+    said
+}
+
+fn while_trying(doing: &'static str) -> impl Fn(io::Error) -> HostError {
+    move |source| HostError::Files { doing, source }
+}
+
+impl Host {
+    pub(crate) fn new(paths: Paths, config: &Config) -> Self {
+        Self {
+            trust: config.update.trust.clone(),
+            deadline: config.update.watchdog_deadline,
+            platform: Platform::host(),
+            store: Store::new(paths.clone()),
+            slots: Slots::new(paths.clone()),
+            paths,
+        }
+    }
+
+    pub(crate) fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    pub(crate) fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
+    pub(crate) fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
+    /// How long a trial may take.
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// The record as it is now.
+    pub(crate) fn status(&self) -> Result<Record, HostError> {
+        match self.store.read() {
+            Found::Record(record) => Ok(record),
+            Found::Nothing | Found::Unreadable => Err(StoreError::NoRecord.into()),
+        }
+    }
+
+    /// Judges a section before anything is downloaded for it.
+    pub(crate) fn admit(&self, section: &DaemonSection) -> Result<Admitted, HostError> {
+        let record = self.status()?;
+        let slot = spare_of(&record)?;
+        let now = self.judging_time(&record);
+        let manifest =
+            verify(&section.signature, &self.trust, PRODUCT, now).map_err(Refused::from)?;
+        let artifact = refusal::admit(section, &manifest, &record, &self.platform)?;
+        let (size, digest) = (artifact.size(), artifact.sha256());
+        let held = self.slots.has_size(slot, size) && self.slots.holds(slot, digest);
+        let source = if held {
+            Source::InPlace
+        } else {
+            let partial = self.slots.partial(slot, digest);
+            Source::Download(partial.map_err(while_trying("make room for the download"))?)
+        };
+        Ok(Admitted {
+            size,
+            digest,
+            source,
+            slot,
+            manifest,
+        })
+    }
+
+    /// Judges a section as [`Self::admit`] does, and puts `binary`, its finished download, into the spare slot; without
+    /// one, the slot has to hold it already.
+    pub(crate) fn stage(
+        &self,
+        section: &DaemonSection,
+        binary: Option<File>,
+    ) -> Result<Staged, HostError> {
+        // The lock keeps a trial from beginning while its slot is written.
+        let _locked = self.store.lock()?;
+        let admitted = self.admit(section)?;
+        let (slot, digest) = (admitted.slot, admitted.digest);
+        let artifact = admitted
+            .manifest
+            .artifact_for(&self.platform)
+            .ok_or_else(|| Refused::Platform {
+                platform: self.platform.clone(),
+            })?;
+        let content = match binary {
+            Some(mut file) => {
+                let content =
+                    files::content_of(&mut file).map_err(while_trying("read the download"))?;
+                refusal::admit_content(&content, artifact, &self.platform)?;
+                self.slots
+                    .install(slot, file, digest)
+                    .map_err(while_trying("install the binary"))?;
+                content
+            }
+            None => self
+                .slots
+                .content(slot)
+                .map_err(while_trying("read the slot's binary"))?,
+        };
+        refusal::admit_content(&content, artifact, &self.platform)?;
+        self.slots
+            .keep_published(slot, admitted.manifest.published())
+            .map_err(while_trying("keep the manifest"))?;
+        Ok(Staged {
+            binary: self.paths.slot_binary(slot),
+            digest,
+        })
+    }
+
+    /// Begins the trial of what was staged: one write to the record. The next start is the new binary's.
+    pub(crate) fn activate(
+        &self,
+        section: &DaemonSection,
+        staged: &Staged,
+    ) -> Result<Record, HostError> {
+        if !watchdog::is_active(&self.paths) {
+            return Err(HostError::NoWatchdog);
+        }
+        let locked = self.store.lock()?;
+        let record = locked.record()?;
+        if let Some(trial) = record.trial()
+            && trial.digest == staged.digest
+            && trial.attempt == section.attempt
+        {
+            // An earlier try may have left it in memory of the kernel only: once more, so that it is on the disk.
+            locked.write(&record)?;
+            return Ok(record);
+        }
+        let slot = spare_of(&record)?;
+        if !self.slots.holds(slot, staged.digest) {
+            return Err(HostError::Changed { slot });
+        }
+        let sequence = self.staged_sequence(slot)?;
+        let at = clock::boot_time()?;
+        let trial = Trial {
+            slot,
+            sequence,
+            digest: staged.digest,
+            attempt: section.attempt.clone(),
+            starts: 0,
+            deadline: at.now.after(self.deadline),
+            boot_id: at.boot,
+        };
+        let record = record.trying(trial, section.version.as_str())?;
+        locked.write(&record)?;
+        Ok(record)
+    }
+
+    /// Ends the trial well. Only the digest that is on trial can be confirmed; what is confirmed already stays so.
+    pub(crate) fn confirm(&self, digest: Sha256) -> Result<Record, HostError> {
+        let locked = self.store.lock()?;
+        let record = locked.record()?;
+        let was_on_trial = record.trial().is_some();
+        let record = record.confirming(digest)?;
+        if was_on_trial {
+            locked.write(&record)?;
+        }
+        Ok(record)
+    }
+
+    /// Ends the trial of `attempt` by going back; without such a trial nothing changes.
+    pub(crate) fn cancel(&self, attempt: &AttemptId, ending: Ending) -> Result<Record, HostError> {
+        let locked = self.store.lock()?;
+        let record = locked.record()?;
+        if record.trial().is_none_or(|trial| trial.attempt != *attempt) {
+            return Ok(record);
+        }
+        let record = record.going_back(ending);
+        locked.write(&record)?;
+        Ok(record)
+    }
+
+    /// Keeps how an attempt stands that has no trial.
+    pub(crate) fn note(&self, attempt: Attempt) -> Result<Record, HostError> {
+        let locked = self.store.lock()?;
+        let record = locked.record()?.noting(attempt)?;
+        locked.write(&record)?;
+        Ok(record)
+    }
+
+    /// The sequence of what lies in the slot, by its own verified manifest: whoever staged it may have been another
+    /// process.
+    fn staged_sequence(&self, slot: Slot) -> Result<bc_protocol::sequence::Sequence, HostError> {
+        let published = self.slots.published(slot).unwrap_or_default();
+        let manifest = verify_installed(&published, &self.trust, PRODUCT).map_err(Refused::from)?;
+        Ok(manifest.sequence())
+    }
+
+    /// The time that decides whether a manifest has expired: a clock that was set back must not make an old one valid.
+    fn judging_time(&self, record: &Record) -> Timestamp {
+        let published = self.slots.published(record.confirmed().slot);
+        let issued = published
+            .and_then(|published| verify_installed(&published, &self.trust, PRODUCT).ok())
+            .map(|manifest| manifest.issued_at());
+        clock::wall().max(issued.unwrap_or_else(clock::wall))
+    }
+}
+
+fn spare_of(record: &Record) -> Result<Slot, TransitionError> {
+    match (record.spare(), record.trial()) {
+        (Some(slot), _) => Ok(slot),
+        (None, trial) => Err(TransitionError::OnTrial {
+            slot: trial.map_or(record.confirmed().slot, |trial| trial.slot),
+        }),
+    }
+}

@@ -1,0 +1,1 @@
+//! One attempt after the other, with a clock that jumps.

@@ -1,0 +1,1 @@
+//! One record, two copies, and everything that can happen to them.
