@@ -135,13 +135,13 @@ impl FromStr for Pin {
 
 impl fmt::Display for Sha256 {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&hex::encode(self.0))
+        formatter.pad(&hex::encode(self.0))
     }
 }
 
 impl fmt::Display for Pin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}{}", Self::PREFIX, STANDARD.encode(self.0))
+        formatter.pad(&format!("{}{}", Self::PREFIX, STANDARD.encode(self.0)))
     }
 }
 

@@ -30,8 +30,11 @@ impl Platform {
     /// The platform that a file of a release is for, by the words of its name: `bcd_1.4.0_linux_arm64.tar.gz`.
     #[must_use]
     pub fn infer(file_name: &str) -> Option<Self> {
-        // The one processor whose name holds a separator.
-        let lower = file_name.to_ascii_lowercase().replace("x86_64", "amd64");
+        // The one processor whose name holds a separator, and whose first word alone would name an older one.
+        let lower = file_name
+            .to_ascii_lowercase()
+            .replace("x86_64", "amd64")
+            .replace("x86-64", "amd64");
         let words: Vec<&str> = lower.split(['-', '_', '.']).collect();
         words.windows(2).find_map(|pair| match pair {
             [os, arch] => Some(Self(format!(
@@ -81,7 +84,7 @@ fn processor_named(word: &str) -> Option<&'static str> {
     match word {
         "amd64" | "x86_64" => Some("amd64"),
         "arm64" | "aarch64" => Some("arm64"),
-        "386" | "x86" | "i686" => Some("386"),
+        "386" | "i386" | "i686" => Some("386"),
         "armv7" => Some("armv7"),
         "riscv64" => Some("riscv64"),
         "ppc64le" => Some("ppc64le"),
@@ -247,6 +250,8 @@ mod tests {
         for (name, platform) in [
             ("bcd-linux-amd64", Some("linux-amd64")),
             ("bcd-linux-x86_64", Some("linux-amd64")),
+            ("bcd-linux-x86-64", Some("linux-amd64")),
+            ("bcd-linux-x86", None),
             ("bcd_1.4.0_linux_arm64.tar.gz", Some("linux-arm64")),
             ("bcd_Linux_aarch64", Some("linux-arm64")),
             ("bcd-1.4.0-linux-amd64.sha256", Some("linux-amd64")),
