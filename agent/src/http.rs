@@ -6,6 +6,7 @@
 use std::{
     io,
     net::{IpAddr, SocketAddr},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -15,7 +16,7 @@ use http_body_util::Full;
 use hyper::{Request, Response, body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
-use rustls_pki_types::ServerName;
+use rustls_pki_types::{ServerName, UnixTime};
 use thiserror::Error;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -26,13 +27,37 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 
-use crate::{config::PlainHttp, tls::TlsError};
+use crate::{
+    config::PlainHttp,
+    tls::{self, TlsError},
+};
 
 /// Bytes of an answer's head, and of what hyper reads ahead of its consumer.
 const READ_AHEAD_BYTES_MAX: usize = 64 << 10;
 
 /// Header lines of an answer.
 const HEADERS_MAX: usize = 64;
+
+/// What this node asks of servers outside its fleet.
+#[derive(Clone, Debug)]
+pub(crate) struct Web {
+    /// Where http is good enough.
+    pub(crate) plain_http: PlainHttp,
+    /// Further roots for https.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// A moment that has certainly passed, for machines whose clock says otherwise.
+    pub(crate) earliest: Option<UnixTime>,
+}
+
+impl Web {
+    /// What `server` needs of TLS; nothing if it is spoken to without. It reads the machine's roots.
+    pub(crate) fn tls_for(&self, server: &Server) -> Result<Option<Arc<ClientConfig>>, TlsError> {
+        match server.scheme {
+            Scheme::Http => Ok(None),
+            Scheme::Https => tls::web(self.ca_file.as_deref(), self.earliest).map(Some),
+        }
+    }
+}
 
 /// How long the two halves of a request may take.
 #[derive(Clone, Copy, Debug)]
@@ -184,12 +209,7 @@ impl Server {
         })
     }
 
-    /// Whether a request needs TLS: its configuration costs a look at every root of the machine.
-    pub(crate) fn needs_tls(&self) -> bool {
-        self.scheme == Scheme::Https
-    }
-
-    /// Sends one request. `tls` is what [`Server::needs_tls`] asked for.
+    /// Sends one request. `tls` is what [`Web::tls_for`] gave for this server.
     pub(crate) async fn ask(
         &self,
         request: Request<Full<Bytes>>,

@@ -26,11 +26,10 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::{
-    config::PlainHttp,
     durable,
-    http::{self, HttpError, Patience, Reach, Server},
+    http::{self, HttpError, Patience, Reach, Server, Web},
     identity::{self, IdentityError, Membership},
-    labels, tls,
+    labels,
 };
 
 /// Bytes of a token's file: a token has about 80.
@@ -59,10 +58,8 @@ pub(crate) struct Join<'a> {
     pub(crate) identity: &'a Path,
     /// The owner's labels.
     pub(crate) labels: &'a BTreeMap<String, String>,
-    /// Where http is good enough.
-    pub(crate) plain_http: PlainHttp,
-    /// Further roots for https.
-    pub(crate) ca_file: Option<&'a Path>,
+    /// How control may be spoken to.
+    pub(crate) web: &'a Web,
 }
 
 /// How a join ended well.
@@ -159,12 +156,8 @@ struct ErrorObject {
 
 async fn ask(join: &Join<'_>, token: HeaderValue, key: &KeyPair) -> Result<Membership, JoinError> {
     let url = address(join.control);
-    let server = Server::of(&url, join.plain_http, Reach::Anywhere)?;
-    let tls = if server.needs_tls() {
-        Some(tls::web(join.ca_file, None).map_err(HttpError::from)?)
-    } else {
-        None
-    };
+    let server = Server::of(&url, join.web.plain_http, Reach::Anywhere)?;
+    let tls = join.web.tls_for(&server).map_err(HttpError::from)?;
     let csr = request_of(key)?;
     let body = serde_json::to_vec(&Body {
         csr: &csr,

@@ -1,6 +1,7 @@
 //! The node's network side: it keeps a session, fetches what the updater asks for and reports what happens.
 
 mod connect_seq;
+pub(crate) mod fetch;
 pub(crate) mod limits;
 mod session;
 mod socket;

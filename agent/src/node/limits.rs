@@ -53,3 +53,12 @@ pub(crate) const SOCKET_READ_BUFFER_BYTES: usize = 4 << 10;
 
 /// Bytes of a file in `identity/` or `state/`. The largest is a spec with its manifest in base64.
 pub(crate) const STATE_FILE_BYTES_MAX: u64 = 512 << 10;
+
+/// Redirects that a download follows: one from a name to a region, one to a store, one to spare.
+pub(crate) const REDIRECTS_MAX: u32 = 3;
+
+/// Free space that a download leaves beside itself and a copy: room for the record and the system's own logs.
+pub(crate) const DISK_MARGIN_BYTES: u64 = 16 << 20;
+
+/// Pieces of a download between the line and the disk, of at most 64 KiB each.
+pub(crate) const WRITER_QUEUE_CHUNKS_MAX: usize = 8;

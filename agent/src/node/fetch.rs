@@ -1,0 +1,415 @@
+//! One release's binary, from a server that nobody trusts to a file that can be believed.
+//!
+//! Takes the address, size and digest that a signed manifest names; gives a file of exactly those bytes. What an
+//! earlier try has left is used again. Whatever the server does, no more than the signed size is written, and no wait
+//! is without an end.
+
+mod head;
+mod pace;
+mod partial;
+#[cfg(test)]
+mod tests;
+
+use std::{fs::File, io, path::PathBuf, time::Duration};
+
+use bc_protocol::digest::Sha256;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    Request,
+    body::Incoming,
+    header::{ACCEPT_ENCODING, CONNECTION, HOST, IF_RANGE, RANGE, USER_AGENT},
+};
+use thiserror::Error;
+use tokio::{
+    sync::watch,
+    task::{JoinError, spawn_blocking},
+    time::{Instant, timeout, timeout_at},
+};
+use url::Url;
+
+pub(crate) use pace::Pace;
+
+use self::{
+    head::{Asked, Head},
+    pace::{Gate, Slow},
+    partial::{Partial, Place, Writer},
+};
+use super::limits::REDIRECTS_MAX;
+use crate::{
+    clock,
+    http::{self, Exchange, HttpError, Reach, Server, Web},
+    tls::TlsError,
+};
+
+/// What to fetch, and where to put it.
+#[derive(Clone, Debug)]
+pub(crate) struct Fetch {
+    /// Where the bytes are.
+    pub(crate) url: Url,
+    /// How many there are, by the manifest.
+    pub(crate) size: u64,
+    /// Their digest, by the manifest.
+    pub(crate) digest: Sha256,
+    /// The file to fill; what it already holds is kept if it fits. A small file beside it says what that is.
+    pub(crate) partial: PathBuf,
+    /// How servers may be spoken to.
+    pub(crate) web: Web,
+}
+
+/// Why there is no file.
+#[derive(Debug, Error)]
+pub(crate) enum FetchError {
+    /// The address is not one to fetch from.
+    #[error("the download's address: {0}")]
+    Url(HttpError),
+    /// The server could not be asked.
+    #[error(transparent)]
+    Http(HttpError),
+    /// It answered with another status.
+    #[error("expected the file from {server}, found status {status}")]
+    Status {
+        /// Who answered.
+        server: String,
+        /// With what.
+        status: u16,
+    },
+    /// It sent us somewhere that we do not go.
+    #[error("expected {expected}, found a redirect to {found}")]
+    Redirect {
+        /// What a redirect may be.
+        expected: &'static str,
+        /// What this one was.
+        found: String,
+    },
+    /// It changed the bytes on the way.
+    #[error("expected the file's own bytes, found content encoding {0}")]
+    Encoding(String),
+    /// It has another file.
+    #[error("expected {expected} bytes, found {found}")]
+    Size {
+        /// By the manifest.
+        expected: u64,
+        /// By the server.
+        found: String,
+    },
+    /// The bytes are not the signed ones.
+    #[error("expected a file with digest {expected}, found {found}")]
+    Digest {
+        /// By the manifest.
+        expected: Sha256,
+        /// Of the bytes.
+        found: Sha256,
+    },
+    /// The line broke.
+    #[error("expected {expected} bytes, found an end after {received}: {found}")]
+    Cut {
+        /// By the manifest.
+        expected: u64,
+        /// On disk now.
+        received: u64,
+        /// What ended it.
+        found: String,
+    },
+    /// The bytes come too slowly.
+    #[error(transparent)]
+    Slow(#[from] Slow),
+    /// The download as a whole took too long.
+    #[error("expected the download to end within {} s", .0.as_secs())]
+    Overdue(Duration),
+    /// It would not fit.
+    #[error("expected {need} free bytes in {}, found {available}", folder.display())]
+    Space {
+        /// Where.
+        folder: PathBuf,
+        /// How many it takes.
+        need: u64,
+        /// How many there are.
+        available: u64,
+    },
+    /// The disk does not take it.
+    #[error("the file cannot be kept: {0}")]
+    Disk(io::Error),
+}
+
+impl FetchError {
+    /// The reason as a word.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Url(_) => "url",
+            Self::Size { .. } => "size",
+            Self::Digest { .. } => "digest",
+            Self::Space { .. } | Self::Disk(_) => "disk",
+            Self::Http(_)
+            | Self::Status { .. }
+            | Self::Redirect { .. }
+            | Self::Encoding(_)
+            | Self::Cut { .. }
+            | Self::Slow(_)
+            | Self::Overdue(_) => "download",
+        }
+    }
+
+    /// Whether another try would end in the same way: what the section or the bytes are to blame for.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            Self::Url(_) | Self::Size { .. } | Self::Digest { .. } => true,
+            Self::Http(_)
+            | Self::Status { .. }
+            | Self::Redirect { .. }
+            | Self::Encoding(_)
+            | Self::Cut { .. }
+            | Self::Slow(_)
+            | Self::Overdue(_)
+            | Self::Space { .. }
+            | Self::Disk(_) => false,
+        }
+    }
+}
+
+impl From<HttpError> for FetchError {
+    fn from(error: HttpError) -> Self {
+        Self::Http(error)
+    }
+}
+
+impl From<TlsError> for FetchError {
+    fn from(error: TlsError) -> Self {
+        Self::Http(error.into())
+    }
+}
+
+impl From<JoinError> for FetchError {
+    fn from(error: JoinError) -> Self {
+        Self::Disk(io::Error::other(error))
+    }
+}
+
+/// Fetches a file: its size and digest are the order's, its bytes are on the disk, it is open for reading at its
+/// beginning.
+pub(crate) async fn fetch(order: Fetch, progress: &watch::Sender<u8>) -> Result<File, FetchError> {
+    fetch_at(&Pace::USUAL, order, progress).await
+}
+
+async fn fetch_at(
+    pace: &Pace,
+    order: Fetch,
+    progress: &watch::Sender<u8>,
+) -> Result<File, FetchError> {
+    let server =
+        Server::of(&order.url, order.web.plain_http, Reach::Anywhere).map_err(FetchError::Url)?;
+    let whole = Download {
+        order,
+        server,
+        pace: *pace,
+    };
+    timeout(pace.total, Box::pin(whole.run(progress)))
+        .await
+        .map_err(|_| FetchError::Overdue(pace.total))?
+}
+
+struct Download {
+    order: Fetch,
+    server: Server,
+    pace: Pace,
+}
+
+impl Download {
+    async fn run(&self, progress: &watch::Sender<u8>) -> Result<File, FetchError> {
+        let partial = self.partial().await?;
+        match self.complete(partial, progress).await {
+            // The wrong bits may have been in what was there before, or in one bad cache on the way.
+            Err(FetchError::Digest { .. }) => {
+                let partial = self.partial().await?.emptied().map_err(FetchError::Disk)?;
+                self.complete(partial, progress).await
+            }
+            done => done,
+        }
+    }
+
+    async fn partial(&self) -> Result<Partial, FetchError> {
+        let place = Place {
+            path: self.order.partial.clone(),
+            size: self.order.size,
+            digest: self.order.digest,
+        };
+        spawn_blocking(move || Partial::open(place)).await?
+    }
+
+    async fn complete(
+        &self,
+        partial: Partial,
+        progress: &watch::Sender<u8>,
+    ) -> Result<File, FetchError> {
+        let partial = if partial.is_whole() {
+            partial
+        } else {
+            let (exchange, partial) = self.ask(partial).await?;
+            self.receive(exchange, partial, progress).await?
+        };
+        spawn_blocking(move || partial.finish()).await?
+    }
+
+    /// Asks for what is missing; everything, where what is there is of no use to the server's answer.
+    async fn ask(&self, partial: Partial) -> Result<(Exchange, Partial), FetchError> {
+        let mut partial = partial;
+        let mut hop = Hop {
+            url: self.order.url.clone(),
+            server: self.server.clone(),
+            reach: Reach::Anywhere,
+        };
+        let mut redirects_left = REDIRECTS_MAX;
+        loop {
+            let exchange = self.request(&hop, &partial).await?;
+            let asked = Asked {
+                server: &hop.server,
+                have: partial.have(),
+                size: self.order.size,
+            };
+            match head::judge(&exchange.response, asked)? {
+                Head::Rest => return Ok((exchange, partial)),
+                Head::Whole { validator } => {
+                    let work = move || partial.begun(validator);
+                    let partial = spawn_blocking(work).await?.map_err(FetchError::Disk)?;
+                    return Ok((exchange, partial));
+                }
+                // Empty, it asks for no range, so this happens once.
+                Head::Useless => {
+                    let work = move || partial.emptied();
+                    partial = spawn_blocking(work).await?.map_err(FetchError::Disk)?;
+                }
+                Head::Elsewhere { location } if redirects_left > 0 => {
+                    redirects_left -= 1;
+                    hop = self.follow(&hop, &location, &exchange)?;
+                }
+                Head::Elsewhere { location } => {
+                    return Err(FetchError::Redirect {
+                        expected: "at most 3 redirects",
+                        found: location,
+                    });
+                }
+            }
+        }
+    }
+
+    async fn request(&self, hop: &Hop, partial: &Partial) -> Result<Exchange, FetchError> {
+        let (web, server) = (self.order.web.clone(), hop.server.clone());
+        let tls = spawn_blocking(move || web.tls_for(&server)).await??;
+        let mut request = Request::get(http::target(&hop.url))
+            .header(HOST, http::authority(&hop.url))
+            .header(USER_AGENT, "bcd")
+            .header(CONNECTION, "close")
+            .header(ACCEPT_ENCODING, "identity");
+        if let Some(validator) = partial.validator() {
+            request = request
+                .header(RANGE, format!("bytes={}-", partial.have()))
+                .header(IF_RANGE, validator);
+        }
+        let request = request
+            .body(Full::new(Bytes::new()))
+            .map_err(|error| FetchError::Disk(io::Error::other(error)))?;
+        Ok(hop.server.ask(request, tls, self.pace.patience).await?)
+    }
+
+    fn follow(&self, hop: &Hop, location: &str, exchange: &Exchange) -> Result<Hop, FetchError> {
+        let refused = |expected, found: &str| FetchError::Redirect {
+            expected,
+            found: found.to_owned(),
+        };
+        let url = hop
+            .url
+            .join(location)
+            .map_err(|_| refused("an address", location))?;
+        if url.scheme() != hop.url.scheme() {
+            return Err(refused("the scheme to stay", &http::shown(&url)));
+        }
+        // Who is not on this machine does not get to send us to what is.
+        let reach = if exchange.peer.to_canonical().is_loopback() {
+            hop.reach
+        } else {
+            Reach::Outward
+        };
+        let server = Server::of(&url, self.order.web.plain_http, reach)
+            .map_err(|error| refused("an address to go to", &error.to_string()))?;
+        Ok(Hop { url, server, reach })
+    }
+
+    async fn receive(
+        &self,
+        exchange: Exchange,
+        partial: Partial,
+        progress: &watch::Sender<u8>,
+    ) -> Result<Partial, FetchError> {
+        let mut exchange = exchange;
+        let mut have = partial.have();
+        let mut writer = Writer::start(partial);
+        let mut gate = Gate::new(self.pace, clock::instant());
+        let ended = loop {
+            show(progress, have, self.order.size);
+            let bytes = match next(exchange.response.body_mut(), &mut gate).await {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => break Ok("the end".to_owned()),
+                Err(Failed::Line(found)) => break Ok(found),
+                Err(Failed::Slow(slow)) => break Err(slow.into()),
+            };
+            have = have.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+            if have > self.order.size {
+                break Err(FetchError::Size {
+                    expected: self.order.size,
+                    found: "more".to_owned(),
+                });
+            }
+            if !writer.write(bytes).await {
+                break Ok("the disk".to_owned());
+            }
+        };
+        // Also after a failure: the next try goes on from what is safe on disk now.
+        let partial = writer.finish().await?;
+        let found = ended?;
+        if partial.is_whole() {
+            Ok(partial)
+        } else {
+            Err(FetchError::Cut {
+                expected: self.order.size,
+                received: partial.have(),
+                found,
+            })
+        }
+    }
+}
+
+struct Hop {
+    url: Url,
+    server: Server,
+    reach: Reach,
+}
+
+enum Failed {
+    Line(String),
+    Slow(Slow),
+}
+
+/// The next bytes of a body; None at its end. Trailers are nobody's business.
+async fn next(body: &mut Incoming, gate: &mut Gate) -> Result<Option<Bytes>, Failed> {
+    loop {
+        let deadline = Instant::from_std(gate.next_check());
+        match timeout_at(deadline, body.frame()).await {
+            Ok(None) => return Ok(None),
+            Ok(Some(Err(error))) => return Err(Failed::Line(error.to_string())),
+            Ok(Some(Ok(frame))) => {
+                if let Ok(bytes) = frame.into_data() {
+                    gate.received(bytes.len(), clock::instant());
+                    gate.check(clock::instant()).map_err(Failed::Slow)?;
+                    return Ok(Some(bytes));
+                }
+            }
+            Err(_) => gate.check(clock::instant()).map_err(Failed::Slow)?,
+        }
+    }
+}
+
+fn show(progress: &watch::Sender<u8>, have: u64, size: u64) {
+    let percent = have.saturating_mul(100).checked_div(size).unwrap_or(100);
+    let percent = u8::try_from(percent.min(100)).unwrap_or(100);
+    progress.send_if_modified(|shown| std::mem::replace(shown, percent) != percent);
+}
