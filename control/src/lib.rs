@@ -12,3 +12,4 @@ mod event;
 mod files;
 mod fleet;
 mod release;
+mod rollout;

@@ -1,0 +1,19 @@
+//! Rollouts: one release, moved through a fleet in waves.
+//!
+//! Takes facts from `fleet` and releases from `release`, and decides which node is told what, and when. The deciding
+//! modules are pure: a snapshot goes in, a plan comes out. Never sees a session, and never knows what a spec looks like.
+
+pub(crate) mod controller;
+pub(crate) mod service;
+pub(crate) mod target;
+
+mod budget;
+mod gate;
+mod limits;
+mod operator;
+mod plan;
+mod settle;
+mod snapshot;
+mod state;
+mod store;
+mod waves;

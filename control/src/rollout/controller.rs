@@ -1,0 +1,143 @@
+//! The loop that makes passes happen.
+//!
+//! Waits for a wake, or for the earliest moment at which a pass said that time alone would change something. One pass
+//! is one transaction; what leaves the process comes from rows that it committed. Decides nothing.
+
+use std::{sync::Arc, time::Duration};
+
+use bc_protocol::id::{NodeId, RolloutId};
+use tokio::{
+    sync::{Notify, broadcast},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    limits,
+    plan::{Follow, Held, Wakeup, plan},
+    service::Services,
+    store::{self, StoreError},
+};
+use crate::clock::Moment;
+
+/// Wakes the controller. Wakes that come while it passes become one further pass.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waker(Arc<Notify>);
+
+impl Waker {
+    /// Something happened that can change the outcome of a rollout: a report, a session, a call.
+    pub(crate) fn wake(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// The running controller.
+#[derive(Debug)]
+pub(crate) struct Controller {
+    /// Wakes it.
+    pub waker: Waker,
+    /// Where nodes come out whose desired state may have changed. A reader that lags has missed some.
+    pub stale: broadcast::Sender<Arc<[NodeId]>>,
+    /// Ends after the services' stop token is cancelled.
+    pub task: JoinHandle<()>,
+}
+
+/// Starts the controller, with a pass at once: what happened while no process ran has to be caught up with.
+pub(crate) fn spawn(services: Services, stop: CancellationToken) -> Controller {
+    let waker = services.waker.clone();
+    let stale = services.stale.clone();
+    let task = tokio::spawn(async move {
+        // A pass is never cut: the stop is looked at between passes.
+        while !stop.is_cancelled() {
+            let next = pass_all(&services).await;
+            let rest = next.map_or(limits::SAFETY_NET, |at| at.since(Moment::now()));
+            // A deadline is in whole milliseconds: one that is due now is reached by then.
+            let rest = rest.clamp(Duration::from_millis(1), limits::SAFETY_NET);
+            tokio::select! {
+                () = services.waker.0.notified() => {}
+                () = tokio::time::sleep(rest) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+    });
+    Controller { waker, stale, task }
+}
+
+/// Passes over every rollout that can change. One that errs does not delay the others. Gives the earliest deadline.
+pub(crate) async fn pass_all(services: &Services) -> Option<Moment> {
+    let ids = match store::active(&services.db).await {
+        Ok(ids) => ids,
+        Err(error) => {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "rollouts cannot be read"
+            );
+            return None;
+        }
+    };
+    let mut next: Option<Moment> = None;
+    for id in ids {
+        match pass(services, &id, Moment::now()).await {
+            Ok(passed) => {
+                services.tell_stale(passed.stale);
+                let due = passed.next.map(|(at, _)| at);
+                next = [next, due].into_iter().flatten().min();
+            }
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::error!(rollout = %id, error, "a pass failed and changed nothing");
+            }
+        }
+    }
+    next
+}
+
+/// What a pass left.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    /// Nodes whose desired state may be another now.
+    pub stale: Vec<NodeId>,
+    /// When time alone will change something.
+    pub next: Option<(Moment, Wakeup)>,
+    /// What was held back, and why.
+    pub held: Vec<Held>,
+}
+
+/// One pass over one rollout: one transaction, committed only if it changes something.
+pub(crate) async fn pass(
+    services: &Services,
+    id: &RolloutId,
+    now: Moment,
+) -> Result<Passed, StoreError> {
+    let mut tx = services.db.begin().await?;
+    let mut passed = Passed::default();
+    let mut changes = 0_u32;
+    for _ in 0..limits::PLANS_PER_PASS_MAX {
+        let Some(snapshot) = store::load::snapshot(&mut tx, id, services.surroundings()).await?
+        else {
+            break;
+        };
+        let plan = plan(&snapshot, now);
+        let idle = plan.is_idle(&snapshot);
+        if !idle {
+            store::apply::apply(&mut tx, &snapshot, &plan).await?;
+            changes = changes.saturating_add(1);
+        }
+        passed.stale.extend(plan.stale);
+        passed.next = plan.next;
+        passed.held = plan.held;
+        if idle || plan.follow == Follow::Rest {
+            break;
+        }
+        // Whatever comes after the last plan of this pass is due at once in the next.
+        passed.next = Some((now, Wakeup::SoakOver));
+    }
+    if changes > 0 {
+        tx.commit().await?;
+        tracing::debug!(rollout = %id, stale = passed.stale.len(), "a pass changed the rollout");
+    }
+    for held in &passed.held {
+        tracing::trace!(rollout = %id, node = ?held.node, hold = ?held.hold, "held back");
+    }
+    Ok(passed)
+}

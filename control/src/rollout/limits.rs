@@ -1,0 +1,45 @@
+//! Every bound of rollouts, each with its reason.
+
+use std::time::Duration;
+
+/// A node that is back within this was only reconnecting, or rebooting.
+pub(crate) const RECONNECT: Duration = Duration::from_secs(60);
+
+/// For so long a new process passes nobody over: after its own start, nodes are still on their way back to it.
+pub(crate) const START_UP: Duration = Duration::from_secs(300);
+
+/// The longest rest of the controller. Every pass knows when the next is due; this only catches what nobody thought of.
+pub(crate) const SAFETY_NET: Duration = Duration::from_secs(30);
+
+/// Plans made one after another in one pass: each opens a wave or settles one, so ten waves need twenty and the last.
+pub(crate) const PLANS_PER_PASS_MAX: u32 = 32;
+
+/// Batches of stale nodes that wait for a slow reader before it is told that it missed some.
+pub(crate) const STALE_BATCHES_MAX: usize = 1024;
+
+/// Waves of one rollout: more are unreadable, and each costs a soak.
+pub(crate) const WAVES_MAX: usize = 10;
+
+/// Pools that one call may name.
+pub(crate) const POOLS_MAX: usize = 1000;
+
+/// Nodes that one call may name: a longer list is a label's work.
+pub(crate) const NODES_MAX: usize = 10_000;
+
+/// Labels of one selector; no node has more.
+pub(crate) const SELECTOR_MAX: usize = bc_protocol::limits::LABELS_MAX;
+
+/// Seconds between waves: a week at most.
+pub(crate) const SOAK_SECONDS_MAX: f64 = 604_800.0;
+
+/// Seconds for one node: no restart fits in less than the first, and after the second somebody should look.
+pub(crate) const TIMEOUT_SECONDS: std::ops::RangeInclusive<f64> = 60.0..=86_400.0;
+
+/// Characters of an operator's reason: what a table and a chat message can show.
+pub(crate) const REASON_CHARS_MAX: usize = 500;
+
+/// Rollouts that `rollouts.list` gives.
+pub(crate) const LISTED_MAX: i64 = 100;
+
+/// Rows of one INSERT: SQLite takes at most 32,766 values a statement.
+pub(crate) const INSERT_ROWS_MAX: usize = 3_000;

@@ -1,0 +1,133 @@
+//! What an operator's call changes.
+//!
+//! Takes a [`Snapshot`], the call and the time; gives a plan like a pass does, written under the same lock. So once a
+//! call has answered, nothing acts on what was read before.
+
+use serde_json::json;
+
+use super::{
+    plan::{Pass, Plan, Step, rollback_attempt},
+    snapshot::{Flight, Snapshot, Trouble},
+};
+use crate::{
+    api::rollout::{RolloutState, RowState},
+    clock::Moment,
+};
+
+/// What operators can ask of a rollout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// Start nothing more.
+    Pause {
+        /// Why.
+        reason: String,
+    },
+    /// Go on, in spite of what failed so far.
+    Resume,
+    /// End it.
+    Abort {
+        /// Why.
+        reason: String,
+        /// What becomes of nodes in flight.
+        flights: Flights,
+    },
+}
+
+/// What becomes of nodes in flight when a rollout is aborted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flights {
+    /// They count as failed.
+    Fail,
+    /// They go back to what they ran, where that is registered.
+    RollBack,
+}
+
+/// The rollout has ended, so there is nothing to call for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// How.
+    pub state: RolloutState,
+}
+
+/// Plans a call.
+pub(crate) fn plan(
+    snapshot: &Snapshot,
+    call: &Call,
+    actor: &str,
+    now: Moment,
+) -> Result<Plan, Ended> {
+    match snapshot.head.state {
+        RolloutState::Running | RolloutState::Paused => {}
+        RolloutState::Completed | RolloutState::Aborted => {
+            return Err(Ended {
+                state: snapshot.head.state,
+            });
+        }
+    }
+    let mut pass = Pass::new(snapshot, now, actor);
+    match call {
+        Call::Pause { reason } => pause(&mut pass, reason),
+        Call::Resume => resume(&mut pass),
+        Call::Abort { reason, flights } => abort(&mut pass, reason, *flights),
+    }
+    Ok(pass.finish())
+}
+
+fn pause(pass: &mut Pass<'_>, reason: &str) {
+    pass.plan.head.state = RolloutState::Paused;
+    pass.plan.head.reason = Some(reason.to_owned());
+    pass.publish("rollout.paused", json!({ "reason": reason }));
+}
+
+/// Accepts what the gate would shut for: failures so far, and a wave that tried nothing.
+fn resume(pass: &mut Pass<'_>) {
+    let failed = pass.failed_or_lost();
+    let untried = pass.wave_is_untried();
+    let head = &mut pass.plan.head;
+    head.state = RolloutState::Running;
+    head.reason = None;
+    head.accepted_failures = head.accepted_failures.max(failed);
+    head.accepted_untried |= untried;
+    let accepted = head.accepted_failures;
+    pass.publish("rollout.resumed", json!({ "acceptedFailures": accepted }));
+}
+
+fn abort(pass: &mut Pass<'_>, reason: &str, flights: Flights) {
+    let trouble = Trouble::new("aborted", reason);
+    for flight in &pass.snapshot.flights {
+        match flights {
+            Flights::RollBack if can_go_back(flight) => roll_back(pass, flight),
+            Flights::RollBack | Flights::Fail => {
+                pass.land(flight, Step::Fail(trouble.clone()));
+                pass.vacate_if_at_rest(flight);
+            }
+        }
+    }
+    for wave in &mut pass.plan.waves {
+        let pending = wave.rows.pending;
+        wave.rows
+            .shift(RowState::Pending, RowState::Skipped, pending);
+    }
+    pass.plan.sweep = Some(trouble);
+    pass.plan.head.state = RolloutState::Aborted;
+    pass.plan.head.reason = Some(reason.to_owned());
+    pass.end_abort();
+    let rollback = flights == Flights::RollBack;
+    pass.publish(
+        "rollout.aborted",
+        json!({ "reason": reason, "rollback": rollback }),
+    );
+}
+
+fn can_go_back(flight: &Flight) -> bool {
+    flight.from.as_ref().is_some_and(|from| from.registered)
+}
+
+/// The node keeps its place: it is in flight until it is back.
+fn roll_back(pass: &mut Pass<'_>, flight: &Flight) {
+    let step = Step::RollBack {
+        attempt: rollback_attempt(&pass.snapshot.terms.id, &flight.row.node),
+        deadline: pass.now.plus(pass.snapshot.terms.timeout),
+    };
+    pass.land(flight, step);
+}

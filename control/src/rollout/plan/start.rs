@@ -1,0 +1,197 @@
+//! The start: which nodes of the open wave are told to upgrade now.
+
+use bc_protocol::{
+    id::{AttemptId, NodeId, RolloutId},
+    version::Version,
+};
+
+use super::{Follow, Hold, PlaceMove, Step, Wakeup, pass::Pass};
+use crate::{
+    api::rollout::RolloutState,
+    clock::Moment,
+    rollout::{
+        budget::Taken,
+        limits,
+        snapshot::{Offer, Presence, Said, Trouble, Waiting},
+        target::Unfit,
+    },
+};
+
+/// What considering a pending node led to.
+enum Considered {
+    /// It starts, or will once something lets it: the wave is not over.
+    Moves,
+    /// It cannot be reached since then.
+    Away(Moment),
+    /// It was passed over.
+    Skipped,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn start(&mut self) {
+        if self.plan.head.state != RolloutState::Running {
+            return self.hold_all(Hold::NotRunning {
+                state: self.plan.head.state,
+                reason: self.plan.head.reason.clone(),
+            });
+        }
+        // A wave that this plan opened has its nodes in the next snapshot, not in this one.
+        if self.plan.follow == Follow::Again {
+            return;
+        }
+        let mut away = Vec::new();
+        let mut moves = self.flies_online();
+        for waiting in self.candidates() {
+            match self.consider(waiting) {
+                Considered::Moves => moves = true,
+                Considered::Away(since) => away.push((waiting, since)),
+                Considered::Skipped => {}
+            }
+        }
+        for (waiting, since) in away {
+            if moves {
+                self.hold(
+                    &waiting.row.node,
+                    Hold::Offline {
+                        since,
+                        skipped_at: None,
+                    },
+                );
+            } else {
+                self.pass_over(waiting, since);
+            }
+        }
+        if self.open_wave().rows.are_settled() && self.plan.head.wave_settled_at.is_none() {
+            self.plan.follow = Follow::Again;
+        }
+    }
+
+    /// Pending nodes of the open wave, in order.
+    fn candidates(&self) -> Vec<&'a Waiting> {
+        let open = self.plan.head.wave;
+        self.snapshot
+            .pending
+            .iter()
+            .filter(|waiting| waiting.row.wave == open && !self.has_moved(&waiting.row))
+            .collect()
+    }
+
+    /// Whether a node that can be reached is still in flight.
+    fn flies_online(&self) -> bool {
+        self.snapshot
+            .flights
+            .iter()
+            .any(|flight| flight.node.is_online() && !self.has_moved(&flight.row))
+    }
+
+    fn consider(&mut self, waiting: &Waiting) -> Considered {
+        if let Some(said) = &waiting.node.said
+            && let Some(trouble) = self.unstartable(waiting, said)
+        {
+            self.change(&waiting.row, Step::Skip(trouble));
+            return Considered::Skipped;
+        }
+        let said = match (waiting.node.presence, &waiting.node.said) {
+            (Presence::Online, Some(said)) => said,
+            (Presence::Offline(since), _) => return Considered::Away(since),
+            // Nobody is online who has said nothing: the next report will tell.
+            (Presence::Online, None) => return Considered::Moves,
+        };
+        if let Some(by) = &waiting.disrupted_by {
+            self.hold(&waiting.row.node, Hold::Disrupted { by: by.clone() });
+            return Considered::Moves;
+        }
+        if let Offer::Distrusted(refusal) = &self.snapshot.offer {
+            let refusal = refusal.clone();
+            self.hold(&waiting.row.node, Hold::Distrusted { refusal });
+            return Considered::Moves;
+        }
+        let Some(pool) = self.pools.get_mut(&waiting.row.pool) else {
+            return Considered::Moves;
+        };
+        match pool.budget.take() {
+            Taken::Place => self.tell(waiting, said.version.clone()),
+            Taken::Full => {
+                let hold = Hold::Budget {
+                    disrupted: pool.budget.disrupted(),
+                    max: pool.budget.max(),
+                };
+                self.hold(&waiting.row.node, hold);
+            }
+        }
+        Considered::Moves
+    }
+
+    /// Why a node cannot be told to upgrade, whatever else happens.
+    fn unstartable(&self, waiting: &Waiting, said: &Said) -> Option<Trouble> {
+        if let Some(reason) = &said.held {
+            return Some(Trouble::new(
+                "held",
+                format!("its owner holds the node: {reason}"),
+            ));
+        }
+        let arch = waiting.node.arch.as_deref();
+        let unfit = match &self.snapshot.offer {
+            Offer::Good(target) => target.binary_for(arch, said.floor).err()?,
+            Offer::NotRegistered => Unfit::NotRegistered {
+                version: self.snapshot.terms.version.clone(),
+            },
+            // Pins are mended more easily than a rollout that has skipped its nodes.
+            Offer::Distrusted(_) => return None,
+        };
+        Some(Trouble::new(unfit.code(), unfit.to_string()))
+    }
+
+    fn tell(&mut self, waiting: &Waiting, from: Version) {
+        let node = &waiting.row.node;
+        let deadline = self.now.plus(self.snapshot.terms.timeout);
+        let step = Step::Start {
+            from,
+            attempt: first_attempt(&self.snapshot.terms.id, node),
+            deadline,
+        };
+        self.change(&waiting.row, step);
+        self.plan
+            .places
+            .push(PlaceMove::Occupy(node.clone(), waiting.row.pool.clone()));
+        self.plan.stale.push(node.clone());
+        self.wake(deadline, Wakeup::Overdue);
+    }
+
+    /// Passes over a node that has been away for long, when nothing else of its wave moves.
+    fn pass_over(&mut self, waiting: &Waiting, since: Moment) {
+        let context = self.snapshot.context;
+        let skipped_at = context.away_from(since).map(|away| {
+            away.plus(context.offline_grace)
+                .max(context.started_at.plus(limits::START_UP))
+        });
+        match skipped_at {
+            Some(at) if at <= self.now => {
+                let trouble = Trouble::new(
+                    "offline",
+                    format!("the node has been offline since {since}"),
+                );
+                self.change(&waiting.row, Step::Skip(trouble));
+            }
+            Some(at) => {
+                self.hold(&waiting.row.node, Hold::Offline { since, skipped_at });
+                self.wake(at, Wakeup::OfflineTooLong);
+            }
+            None => self.hold(&waiting.row.node, Hold::Offline { since, skipped_at }),
+        }
+    }
+}
+
+/// What reports about a node's first try name.
+pub(crate) fn first_attempt(rollout: &RolloutId, node: &NodeId) -> AttemptId {
+    AttemptId::derived(&[rollout.as_str().as_bytes(), node.as_str().as_bytes(), b"1"])
+}
+
+/// What reports about a node's way back name.
+pub(crate) fn rollback_attempt(rollout: &RolloutId, node: &NodeId) -> AttemptId {
+    AttemptId::derived(&[
+        rollout.as_str().as_bytes(),
+        node.as_str().as_bytes(),
+        b"rollback",
+    ])
+}

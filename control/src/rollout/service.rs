@@ -1,0 +1,175 @@
+//! What callers can do with rollouts.
+//!
+//! Takes the API's requests, gives the API's answers. Everything that a call changes is one transaction with its
+//! event; the controller is woken after the commit.
+
+mod check;
+mod create;
+mod error;
+
+use std::{sync::Arc, time::Duration};
+
+use bc_protocol::{
+    id::{NodeId, RolloutId, TenantId},
+    release::Trust,
+};
+use tokio::sync::broadcast;
+
+pub(crate) use create::create;
+pub(crate) use error::RolloutError;
+
+use super::{
+    controller::Waker,
+    limits,
+    operator::{self, Call, Flights},
+    store::{self, load::Surroundings},
+};
+use crate::{
+    api::rollout::{AbortRollout, ListRollouts, OneRollout, PauseRollout, Rollout, Rollouts},
+    clock::Moment,
+    db::Db,
+};
+
+/// What rollouts need of the process. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Services {
+    /// The database.
+    pub db: Db,
+    /// Whom to believe.
+    pub trust: Arc<Trust>,
+    /// Wakes the controller.
+    pub waker: Waker,
+    /// Where nodes come out whose desired state may have changed.
+    pub stale: broadcast::Sender<Arc<[NodeId]>>,
+    /// What artifacts' addresses begin with.
+    pub downloads_url: Arc<str>,
+    /// How long a node may be offline before its wave goes on without it.
+    pub offline_grace: Duration,
+    /// When the process started.
+    pub started_at: Moment,
+}
+
+impl Services {
+    /// Of a process that starts now.
+    pub(crate) fn new(db: Db, trust: Trust, downloads_url: &str, offline_grace: Duration) -> Self {
+        Self {
+            db,
+            trust: Arc::new(trust),
+            waker: Waker::default(),
+            stale: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
+            downloads_url: downloads_url.trim_end_matches('/').into(),
+            offline_grace,
+            started_at: Moment::now(),
+        }
+    }
+
+    /// What a snapshot needs of the process.
+    pub(super) fn surroundings(&self) -> Surroundings<'_> {
+        Surroundings {
+            trust: &self.trust,
+            started_at: self.started_at,
+            offline_grace: self.offline_grace,
+        }
+    }
+
+    /// Tells whoever pushes specs. Called after the commit only.
+    pub(super) fn tell_stale(&self, nodes: Vec<NodeId>) {
+        if nodes.is_empty() {
+            return;
+        }
+        if self.stale.send(nodes.into()).is_err() {
+            tracing::debug!(
+                "nobody listens for stale nodes: their specs are computed when they connect"
+            );
+        }
+    }
+}
+
+/// `rollouts.list`
+pub(crate) async fn list(
+    services: &Services,
+    request: ListRollouts,
+) -> Result<Rollouts, RolloutError> {
+    let mut tx = services.db.reader().begin().await?;
+    let rollouts = store::read::newest(&mut tx, &request.tenant_id).await?;
+    Ok(Rollouts { rollouts })
+}
+
+/// `rollouts.get`
+pub(crate) async fn get(services: &Services, request: OneRollout) -> Result<Rollout, RolloutError> {
+    // One transaction, so that the counts are those of the list.
+    let mut tx = services.db.reader().begin().await?;
+    let mut rollout = store::read::one(&mut tx, &request.tenant_id, &request.rollout_id)
+        .await?
+        .ok_or_else(|| RolloutError::no_rollout(&request.rollout_id))?;
+    rollout.node_list = Some(store::read::nodes(&mut tx, &request.rollout_id).await?);
+    Ok(rollout)
+}
+
+/// `rollouts.pause`
+pub(crate) async fn pause(
+    services: &Services,
+    actor: &str,
+    request: PauseRollout,
+) -> Result<Rollout, RolloutError> {
+    let reason = check::reason(request.reason, "paused by an operator")?;
+    let target = (&request.tenant_id, &request.rollout_id);
+    call(services, actor, target, Call::Pause { reason }).await
+}
+
+/// `rollouts.resume`
+pub(crate) async fn resume(
+    services: &Services,
+    actor: &str,
+    request: OneRollout,
+) -> Result<Rollout, RolloutError> {
+    let target = (&request.tenant_id, &request.rollout_id);
+    call(services, actor, target, Call::Resume).await
+}
+
+/// `rollouts.abort`
+pub(crate) async fn abort(
+    services: &Services,
+    actor: &str,
+    request: AbortRollout,
+) -> Result<Rollout, RolloutError> {
+    let reason = check::reason(request.reason, "aborted by an operator")?;
+    let flights = if request.rollback {
+        Flights::RollBack
+    } else {
+        Flights::Fail
+    };
+    let target = (&request.tenant_id, &request.rollout_id);
+    call(services, actor, target, Call::Abort { reason, flights }).await
+}
+
+/// Carries out an operator's call under the same lock as a pass, and answers with what it left.
+async fn call(
+    services: &Services,
+    actor: &str,
+    (tenant, id): (&TenantId, &RolloutId),
+    call: Call,
+) -> Result<Rollout, RolloutError> {
+    let mut tx = services.db.begin().await?;
+    // The time is taken under the lock: a call that had to wait is not older than the pass that it waited for.
+    let now = Moment::now();
+    if store::read::one(&mut tx, tenant, id).await?.is_none() {
+        return Err(RolloutError::no_rollout(id));
+    }
+    let snapshot = store::load::snapshot(&mut tx, id, services.surroundings())
+        .await?
+        .ok_or_else(|| RolloutError::no_rollout(id))?;
+    let plan =
+        operator::plan(&snapshot, &call, actor, now).map_err(|ended| RolloutError::Ended {
+            rollout: id.clone(),
+            state: ended.state,
+        })?;
+    store::apply::apply(&mut tx, &snapshot, &plan).await?;
+    let rollout = store::read::one(&mut tx, tenant, id)
+        .await?
+        .ok_or_else(|| RolloutError::no_rollout(id))?;
+    tx.commit().await?;
+    services.tell_stale(plan.stale);
+    services.waker.wake();
+    Ok(rollout)
+}

@@ -1,0 +1,162 @@
+//! Why a call was not carried out, and how the API says so.
+
+use bc_protocol::{
+    id::{NodeId, PoolId, RolloutId},
+    version::Version,
+};
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::{
+    api::{
+        error::{Code, ErrorObject},
+        rollout::RolloutState,
+    },
+    release::store::ReleaseError,
+    rollout::store::StoreError,
+};
+
+/// Why a call was not carried out. Nothing was stored.
+#[derive(Debug, Error)]
+pub(crate) enum RolloutError {
+    /// A field breaks a rule.
+    #[error("{field}: expected {rule}, found {found}")]
+    Invalid {
+        /// The field, as JSON names it.
+        field: &'static str,
+        /// What it should have been.
+        rule: &'static str,
+        /// What it was.
+        found: String,
+    },
+    /// Nothing of that name is visible to the caller.
+    #[error("there is no rollout {rollout}")]
+    NoRollout {
+        /// The id asked for.
+        rollout: RolloutId,
+    },
+    /// The version is not registered.
+    #[error("expected a registered release, found none of version {version}")]
+    NoRelease {
+        /// The version asked for.
+        version: Version,
+    },
+    /// A listed pool is no unarchived pool of the tenant.
+    #[error("there is no pool {pool}")]
+    NoPool {
+        /// The id asked for.
+        pool: PoolId,
+    },
+    /// A listed node is none of the tenant's.
+    #[error("there is no node {node}")]
+    NoNode {
+        /// The id asked for.
+        node: NodeId,
+    },
+    /// Nobody would be upgraded.
+    #[error("expected at least one node in scope that runs bcd, found none")]
+    NobodyInScope,
+    /// A node in scope is in another rollout.
+    #[error("a node in scope is in rollout {rollout}, which has not ended")]
+    Busy {
+        /// The other rollout.
+        rollout: RolloutId,
+    },
+    /// The key was used for another version.
+    #[error("the idempotency key was used for version {stored} before, found {asked}")]
+    KeyTaken {
+        /// The rollout of that key.
+        rollout: RolloutId,
+        /// What it brings.
+        stored: Version,
+        /// What was asked for.
+        asked: Version,
+    },
+    /// The rollout has ended.
+    #[error("expected a running or paused rollout, found {rollout} {}", state.word())]
+    Ended {
+        /// The rollout.
+        rollout: RolloutId,
+        /// How it ended.
+        state: RolloutState,
+    },
+    /// The release could not be read.
+    #[error("the release cannot be read")]
+    Release(#[from] ReleaseError),
+    /// The rollout could not be read or written.
+    #[error("the rollout cannot be read or written")]
+    Store(#[from] StoreError),
+}
+
+impl From<sqlx::Error> for RolloutError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl RolloutError {
+    pub(super) fn no_rollout(id: &RolloutId) -> Self {
+        Self::NoRollout {
+            rollout: id.clone(),
+        }
+    }
+
+    /// The word that programs decide by.
+    pub(crate) fn code(&self) -> Code {
+        match self {
+            Self::Invalid { .. } => Code::InvalidInput,
+            Self::NoRollout { .. }
+            | Self::NoRelease { .. }
+            | Self::NoPool { .. }
+            | Self::NoNode { .. } => Code::NotFound,
+            Self::NobodyInScope | Self::Ended { .. } => Code::InvalidState,
+            Self::Busy { .. } | Self::KeyTaken { .. } => Code::Conflict,
+            Self::Release(_) | Self::Store(_) => Code::Internal,
+        }
+    }
+
+    fn details(&self) -> Value {
+        match self {
+            Self::Invalid { field, rule, .. } => json!({ "field": field, "rule": rule }),
+            Self::NoRollout { rollout }
+            | Self::Busy { rollout }
+            | Self::KeyTaken { rollout, .. } => {
+                json!({ "rolloutId": rollout })
+            }
+            Self::NoRelease { version } => json!({ "version": version }),
+            Self::NoPool { pool } => json!({ "poolId": pool }),
+            Self::NoNode { node } => json!({ "nodeId": node }),
+            Self::Ended { rollout, state } => json!({ "rolloutId": rollout, "state": state }),
+            Self::NobodyInScope | Self::Release(_) | Self::Store(_) => Value::Null,
+        }
+    }
+}
+
+impl From<&RolloutError> for ErrorObject {
+    /// What is the server's own fault says no more than that; the log has the rest.
+    fn from(error: &RolloutError) -> Self {
+        let message = match error {
+            RolloutError::Release(_) | RolloutError::Store(_) => "internal error".to_owned(),
+            RolloutError::Invalid { .. }
+            | RolloutError::NoRollout { .. }
+            | RolloutError::NoRelease { .. }
+            | RolloutError::NoPool { .. }
+            | RolloutError::NoNode { .. }
+            | RolloutError::NobodyInScope
+            | RolloutError::Busy { .. }
+            | RolloutError::KeyTaken { .. }
+            | RolloutError::Ended { .. } => error.to_string(),
+        };
+        Self {
+            code: error.code(),
+            message,
+            details: error.details(),
+        }
+    }
+}
+
+impl From<RolloutError> for ErrorObject {
+    fn from(error: RolloutError) -> Self {
+        Self::from(&error)
+    }
+}

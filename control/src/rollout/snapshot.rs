@@ -1,0 +1,336 @@
+//! Everything that one pass over one rollout may know.
+//!
+//! Read in the transaction that the plan is written in. Holds what can change something: the open wave, what is in
+//! flight, places that are still held, counters. Whole fleets are in it as counters only.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bc_protocol::{
+    id::{AttemptId, NodeId, PoolId, RolloutId},
+    sequence::{ReleaseFloor, Sequence},
+    session::Outcome,
+    share::Share,
+    version::Version,
+};
+
+use super::{budget::Budget, target::Target};
+use crate::{
+    api::rollout::{RolloutState, RowCounts, RowState},
+    clock::Moment,
+};
+
+/// One rollout and its surroundings at one revision.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    /// What never changes.
+    pub terms: Terms,
+    /// The revision that all this was read at.
+    pub revision: u64,
+    /// What changes.
+    pub head: Head,
+    /// The waves, in order.
+    pub waves: Vec<Tally>,
+    /// The pools that it moves through.
+    pub pools: BTreeMap<PoolId, Pool>,
+    /// Rows in flight, in order.
+    pub flights: Vec<Flight>,
+    /// Pending rows of the open wave, in order; and those of later waves whose node is out of scope by now.
+    pub pending: Vec<Waiting>,
+    /// Settled rows whose node still holds a place.
+    pub lingering: Vec<Lingering>,
+    /// Failed rows of the open wave, by code.
+    pub troubles: BTreeMap<String, u32>,
+    /// Succeeded rows of the open wave whose node has gone offline since.
+    pub lost: Vec<Lost>,
+    /// What the release offers.
+    pub offer: Offer,
+    /// The surroundings.
+    pub context: Context,
+}
+
+/// What the rollout's release offers now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// It is registered and believed.
+    Good(Target),
+    /// It is registered no more.
+    NotRegistered,
+    /// Today's pins do not cover it, for this reason.
+    Distrusted(String),
+}
+
+/// What was agreed when the rollout was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// Its id.
+    pub id: RolloutId,
+    /// The version that it brings.
+    pub version: Version,
+    /// The version's sequence.
+    pub sequence: Sequence,
+    /// The share of a wave that may fail.
+    pub max_failure_ratio: Share,
+    /// Rest between waves.
+    pub soak: Duration,
+    /// How long one node may take.
+    pub timeout: Duration,
+    /// Who takes part.
+    pub scope: Scope,
+}
+
+/// Whether nodes in maintenance take part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// They are passed over.
+    NotInMaintenance,
+    /// They take part like all others.
+    MaintenanceToo,
+}
+
+/// How far the rollout has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Its state.
+    pub state: RolloutState,
+    /// Why it is paused or aborted.
+    pub reason: Option<String>,
+    /// The open wave, from 0.
+    pub wave: u32,
+    /// When the open wave's last node settled.
+    pub wave_settled_at: Option<Moment>,
+    /// Failures of the open wave that an operator accepted.
+    pub accepted_failures: u32,
+    /// Whether an operator accepted that the open wave tried nothing.
+    pub accepted_untried: bool,
+    /// When it ended.
+    pub finished_at: Option<Moment>,
+}
+
+/// One wave's counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// How many of its nodes were ever started.
+    pub started: u32,
+    /// Its nodes by state.
+    pub rows: RowCounts,
+}
+
+/// A pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pool {
+    /// Its budget.
+    pub budget: Budget,
+    /// Whether it is still used.
+    pub archived: bool,
+}
+
+/// A row's address and state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// Its place in the rollout's order.
+    pub place: u32,
+    /// Its wave.
+    pub wave: u32,
+    /// Its node.
+    pub node: NodeId,
+    /// The node's pool.
+    pub pool: PoolId,
+    /// Its state.
+    pub state: RowState,
+}
+
+/// A row in flight.
+#[derive(Clone, Debug)]
+pub(crate) struct Flight {
+    /// The row.
+    pub row: Row,
+    /// What reports about it name.
+    pub attempt: AttemptId,
+    /// What the node ran before.
+    pub from: Option<Origin>,
+    /// When it has taken too long.
+    pub deadline: Moment,
+    /// What the row shows as its error by now.
+    pub shown: Option<Trouble>,
+    /// Whose place it is.
+    pub place: Place,
+    /// The node.
+    pub node: Node,
+}
+
+/// The version that a node ran when it was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The version.
+    pub version: Version,
+    /// Whether there is something to go back to.
+    pub registered: bool,
+}
+
+/// Who else holds the node's place in its pool's budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nobody: it is free once this rollout lets go.
+    Alone,
+    /// Something else disrupts the node too.
+    Shared,
+}
+
+/// A row whose turn has not come.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting {
+    /// The row.
+    pub row: Row,
+    /// Why the node is disrupted already, if it is.
+    pub disrupted_by: Option<String>,
+    /// The node.
+    pub node: Node,
+}
+
+/// A settled row whose node may still be at work, so that its place is not free.
+#[derive(Clone, Debug)]
+pub(crate) struct Lingering {
+    /// The node's pool.
+    pub pool: PoolId,
+    /// What it was told last.
+    pub attempt: Option<AttemptId>,
+    /// Whose place it is.
+    pub place: Place,
+    /// The node.
+    pub node: Node,
+}
+
+/// A node that succeeded and has gone offline since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// The node.
+    pub node: NodeId,
+    /// Since when.
+    pub since: Moment,
+}
+
+/// A node as control knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    /// Its id.
+    pub id: NodeId,
+    /// Whether it was removed.
+    pub removed: bool,
+    /// Whether it is in maintenance.
+    pub maintenance: bool,
+    /// Its `cpu.arch` label.
+    pub arch: Option<String>,
+    /// Whether it can be reached.
+    pub presence: Presence,
+    /// What it last said; absent before its first session.
+    pub said: Option<Said>,
+}
+
+/// Whether a node holds a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It does.
+    Online,
+    /// It does not, since then.
+    Offline(Moment),
+}
+
+/// The facts of a node that the planner decides by.
+#[derive(Clone, Debug)]
+pub(crate) struct Said {
+    /// The version that runs.
+    pub version: Version,
+    /// The oldest release that it accepts.
+    pub floor: ReleaseFloor,
+    /// The attempt whose binary is on trial.
+    pub trial: Option<AttemptId>,
+    /// The attempt that its updater works on.
+    pub working_on: Option<AttemptId>,
+    /// The attempt of the newest spec that it is known to have read.
+    pub read: Option<AttemptId>,
+    /// The newest attempt.
+    pub attempt: Option<AttemptSaid>,
+    /// The owner's reason, where he holds the node.
+    pub held: Option<String>,
+}
+
+/// The newest attempt that a node reports.
+#[derive(Clone, Debug)]
+pub(crate) struct AttemptSaid {
+    /// Its id.
+    pub id: AttemptId,
+    /// How far it came.
+    pub outcome: Outcome,
+    /// Whether it has ended for good.
+    pub is_final: bool,
+    /// What went wrong.
+    pub trouble: Option<Trouble>,
+}
+
+/// A reason, as a word and as a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// The word; failures are counted by it.
+    pub code: String,
+    /// The sentence.
+    pub message: String,
+}
+
+/// What a pass knows of its own process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Context {
+    /// When the process started.
+    pub started_at: Moment,
+    /// Since when it has had at least one gateway; none if it has none.
+    pub links_since: Option<Moment>,
+    /// How long a node may be offline before its wave goes on without it.
+    pub offline_grace: Duration,
+}
+
+impl Snapshot {
+    /// All nodes by state.
+    pub(crate) fn counts(&self) -> RowCounts {
+        self.waves
+            .iter()
+            .fold(RowCounts::default(), |sum, wave| sum.plus(wave.rows))
+    }
+}
+
+impl Trouble {
+    /// Of a word and a sentence.
+    pub(crate) fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            message: message.into(),
+        }
+    }
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.message.is_empty() {
+            f.write_str(&self.code)
+        } else {
+            write!(f, "{}: {}", self.code, self.message)
+        }
+    }
+}
+
+impl Node {
+    /// Whether it holds a session.
+    pub(crate) fn is_online(&self) -> bool {
+        match self.presence {
+            Presence::Online => true,
+            Presence::Offline(_) => false,
+        }
+    }
+}
+
+impl Context {
+    /// From when on a node that went away at `since` counts as away: a short gap is a reconnect, and while no gateway
+    /// was linked nobody could be seen.
+    pub(crate) fn away_from(&self, since: Moment) -> Option<Moment> {
+        let links_since = self.links_since?;
+        Some(since.plus(super::limits::RECONNECT).max(links_since))
+    }
+}

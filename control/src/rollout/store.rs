@@ -1,0 +1,63 @@
+//! Rollouts' rows.
+//!
+//! Takes transactions, gives snapshots, and writes plans exactly as they are. Decides nothing: what a row becomes is in
+//! the plan, and a plan that was made from another revision is refused, not merged.
+
+pub(crate) mod apply;
+pub(crate) mod create;
+pub(crate) mod load;
+pub(crate) mod read;
+
+mod node;
+
+use bc_protocol::id::RolloutId;
+use thiserror::Error;
+
+use crate::{db::Db, release::store::ReleaseError};
+
+/// Why rows could not be read or written.
+#[derive(Debug, Error)]
+pub(crate) enum StoreError {
+    /// The database failed.
+    #[error("the database failed")]
+    Sql(#[from] sqlx::Error),
+    /// The release could not be read.
+    #[error("the rollout's release cannot be read")]
+    Release(#[from] ReleaseError),
+    /// The rollout has changed since the plan's snapshot.
+    #[error("expected {rollout} at revision {expected}, found another")]
+    Stale {
+        /// The rollout.
+        rollout: RolloutId,
+        /// The revision that the plan was made from.
+        expected: u64,
+    },
+    /// A row is not in the state that the plan moves it from: the counters and the rows have parted.
+    #[error("expected place {place} of {rollout} to be {expected}, found another state")]
+    Row {
+        /// The rollout.
+        rollout: RolloutId,
+        /// The row's place.
+        place: u32,
+        /// The state that the plan saw.
+        expected: &'static str,
+    },
+}
+
+/// Rollouts that a pass can change: those that are under way, and those that still hold places of nodes.
+pub(crate) async fn active(db: &Db) -> Result<Vec<RolloutId>, sqlx::Error> {
+    let ids: Vec<String> = sqlx::query_scalar(
+        "SELECT id FROM rollouts WHERE state IN ('running', 'paused')
+         UNION
+         SELECT DISTINCT reason FROM disruptions WHERE reason >= 'rollout_' AND reason < 'rollout`'
+         ORDER BY 1",
+    )
+    .fetch_all(db.reader())
+    .await?;
+    ids.iter()
+        .map(|id| {
+            id.parse()
+                .map_err(|source| crate::db::column::undecodable("id", source))
+        })
+        .collect()
+}

@@ -1,0 +1,373 @@
+//! Reads one rollout as a pass needs it, in the transaction of that pass.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bc_protocol::{
+    id::{PoolId, RolloutId},
+    release::Trust,
+    share::Share,
+};
+use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
+
+use super::{
+    StoreError,
+    node::{self, UnknownWord, columns},
+};
+use crate::{
+    api::rollout::{RolloutState, RowCounts},
+    clock::Moment,
+    db::column::{moment, moment_option, number, parsed, parsed_option, undecodable},
+    release::store::{ReleaseError, by_version},
+    rollout::{
+        budget::Budget,
+        snapshot::{
+            Context, Flight, Head, Lingering, Lost, Offer, Origin, Place, Pool, Scope, Snapshot,
+            Tally, Terms, Waiting,
+        },
+        target::Target,
+    },
+};
+
+/// What a process brings to its passes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surroundings<'a> {
+    /// Whom to believe.
+    pub trust: &'a Trust,
+    /// When the process started.
+    pub started_at: Moment,
+    /// How long a node may be offline before its wave goes on without it.
+    pub offline_grace: Duration,
+}
+
+/// Reads a rollout; none if there is none of that id.
+pub(crate) async fn snapshot(
+    conn: &mut SqliteConnection,
+    id: &RolloutId,
+    around: Surroundings<'_>,
+) -> Result<Option<Snapshot>, StoreError> {
+    let row = sqlx::query(
+        "SELECT r.*, d.sequence FROM rollouts r JOIN daemon_releases d ON d.version = r.version WHERE r.id = $1",
+    )
+    .bind(id.as_str())
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(row) = row else {
+        return Ok(None);
+    };
+    let (terms, head) = (terms(&row)?, head(&row)?);
+    let open = Open {
+        id,
+        wave: head.wave,
+        scope: terms.scope,
+        created_at: moment(&row, "created_at")?,
+    };
+    Ok(Some(Snapshot {
+        revision: number(&row, "revision")?,
+        waves: waves(conn, id).await?,
+        pools: pools(conn, id).await?,
+        flights: flights(conn, id).await?,
+        pending: pending(conn, open).await?,
+        lingering: lingering(conn, id).await?,
+        troubles: troubles(conn, open).await?,
+        lost: lost(conn, open).await?,
+        offer: offer(conn, &terms, around.trust).await?,
+        context: Context {
+            started_at: around.started_at,
+            links_since: links_since(conn, around.started_at).await?,
+            offline_grace: around.offline_grace,
+        },
+        terms,
+        head,
+    }))
+}
+
+/// The wave that is open.
+#[derive(Clone, Copy)]
+struct Open<'a> {
+    id: &'a RolloutId,
+    wave: u32,
+    scope: Scope,
+    created_at: Moment,
+}
+
+fn terms(row: &SqliteRow) -> Result<Terms, sqlx::Error> {
+    let scope = if row.try_get("maintenance")? {
+        Scope::MaintenanceToo
+    } else {
+        Scope::NotInMaintenance
+    };
+    Ok(Terms {
+        id: parsed(row, "id")?,
+        version: parsed(row, "version")?,
+        sequence: number::<u64>(row, "sequence")?
+            .try_into()
+            .map_err(|source| undecodable("sequence", source))?,
+        max_failure_ratio: share(row, "max_failure_ppm")?,
+        soak: Duration::from_millis(number(row, "soak_ms")?),
+        timeout: Duration::from_millis(number(row, "timeout_ms")?),
+        scope,
+    })
+}
+
+/// A share in parts per million.
+pub(super) fn share(row: &SqliteRow, column: &'static str) -> Result<Share, sqlx::Error> {
+    Share::from_millionths(number(row, column)?).map_err(|source| undecodable(column, source))
+}
+
+fn head(row: &SqliteRow) -> Result<Head, sqlx::Error> {
+    Ok(Head {
+        state: rollout_state(row)?,
+        reason: row.try_get("reason")?,
+        wave: number(row, "wave")?,
+        wave_settled_at: moment_option(row, "wave_settled_at")?,
+        accepted_failures: number(row, "accepted_failures")?,
+        accepted_untried: row.try_get("accepted_untried")?,
+        finished_at: moment_option(row, "finished_at")?,
+    })
+}
+
+/// A rollout's state.
+pub(super) fn rollout_state(row: &SqliteRow) -> Result<RolloutState, sqlx::Error> {
+    let word: &str = row.try_get("state")?;
+    RolloutState::from_word(word).ok_or_else(|| undecodable("state", UnknownWord(word.to_owned())))
+}
+
+async fn waves(conn: &mut SqliteConnection, id: &RolloutId) -> Result<Vec<Tally>, sqlx::Error> {
+    let rows = sqlx::query("SELECT * FROM rollout_waves WHERE rollout_id = $1 ORDER BY wave")
+        .bind(id.as_str())
+        .fetch_all(conn)
+        .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Tally {
+                started: number(row, "started")?,
+                rows: counts(row)?,
+            })
+        })
+        .collect()
+}
+
+/// Counters by state.
+pub(super) fn counts(row: &SqliteRow) -> Result<RowCounts, sqlx::Error> {
+    Ok(RowCounts {
+        pending: number(row, "pending")?,
+        upgrading: number(row, "upgrading")?,
+        succeeded: number(row, "succeeded")?,
+        failed: number(row, "failed")?,
+        skipped: number(row, "skipped")?,
+        rolling_back: number(row, "rolling_back")?,
+        rolled_back: number(row, "rolled_back")?,
+    })
+}
+
+async fn pools(
+    conn: &mut SqliteConnection,
+    id: &RolloutId,
+) -> Result<BTreeMap<PoolId, Pool>, sqlx::Error> {
+    let rows = sqlx::query(
+        "SELECT p.id, p.nodes, p.budget_ppm, p.disrupted, p.archived_at
+         FROM rollout_pools r JOIN pools p ON p.id = r.pool_id WHERE r.rollout_id = $1 ORDER BY p.id",
+    )
+    .bind(id.as_str())
+    .fetch_all(conn)
+    .await?;
+    rows.iter()
+        .map(|row| {
+            let budget = Budget::new(
+                number(row, "nodes")?,
+                share(row, "budget_ppm")?,
+                number(row, "disrupted")?,
+            );
+            let archived = moment_option(row, "archived_at")?.is_some();
+            Ok((parsed(row, "id")?, Pool { budget, archived }))
+        })
+        .collect()
+}
+
+async fn flights(conn: &mut SqliteConnection, id: &RolloutId) -> Result<Vec<Flight>, sqlx::Error> {
+    let rows = sqlx::query(concat!(
+        "SELECT ",
+        columns!(),
+        ", EXISTS (SELECT 1 FROM daemon_releases d WHERE d.version = r.from_version) AS from_registered
+         , EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = r.node_id AND d.reason <> r.rollout_id) AS shared
+         FROM rollout_nodes r JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
+         WHERE r.rollout_id = $1 AND r.state IN ('upgrading', 'rolling-back') ORDER BY r.place"
+    ))
+    .bind(id.as_str())
+    .fetch_all(conn)
+    .await?;
+    rows.iter().map(flight).collect()
+}
+
+fn flight(row: &SqliteRow) -> Result<Flight, sqlx::Error> {
+    let registered: bool = row.try_get("from_registered")?;
+    Ok(Flight {
+        row: node::row(row)?,
+        attempt: parsed(row, "attempt")?,
+        from: parsed_option(row, "from_version")?.map(|version| Origin {
+            version,
+            registered,
+        }),
+        deadline: moment(row, "deadline_at")?,
+        shown: node::trouble(row)?,
+        place: place(row)?,
+        node: node::node(row)?,
+    })
+}
+
+fn place(row: &SqliteRow) -> Result<Place, sqlx::Error> {
+    Ok(if row.try_get("shared")? {
+        Place::Shared
+    } else {
+        Place::Alone
+    })
+}
+
+async fn pending(conn: &mut SqliteConnection, open: Open<'_>) -> Result<Vec<Waiting>, sqlx::Error> {
+    let mut rows = sqlx::query(concat!(
+        "SELECT ",
+        columns!(),
+        ", (SELECT min(d.reason) FROM disruptions d WHERE d.node_id = r.node_id) AS disrupted_by
+         FROM rollout_nodes r JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
+         WHERE r.rollout_id = $1 AND r.wave = $2 AND r.state = 'pending' ORDER BY r.place"
+    ))
+    .bind(open.id.as_str())
+    .bind(open.wave)
+    .fetch_all(&mut *conn)
+    .await?;
+    rows.extend(out_of_scope_later(conn, open).await?);
+    rows.iter()
+        .map(|row| {
+            Ok(Waiting {
+                row: node::row(row)?,
+                disrupted_by: row.try_get("disrupted_by")?,
+                node: node::node(row)?,
+            })
+        })
+        .collect()
+}
+
+/// Pending rows of later waves whose node is removed, in maintenance or in an archived pool. Read from the few such
+/// nodes, not from the many rows that wait.
+async fn out_of_scope_later(
+    conn: &mut SqliteConnection,
+    open: Open<'_>,
+) -> Result<Vec<SqliteRow>, sqlx::Error> {
+    let passes_maintenance = match open.scope {
+        Scope::NotInMaintenance => true,
+        Scope::MaintenanceToo => false,
+    };
+    sqlx::query(concat!(
+        "SELECT ",
+        columns!(),
+        ", NULL AS disrupted_by
+         FROM (SELECT n.id FROM rollout_pools p CROSS JOIN nodes n ON n.pool_id = p.pool_id
+               WHERE p.rollout_id = $1 AND (n.removed_at IS NOT NULL OR n.maintenance = 1)
+                 AND (n.removed_at IS NOT NULL OR $3)
+               UNION
+               SELECT n.id FROM rollout_pools p CROSS JOIN pools q ON q.id = p.pool_id
+               CROSS JOIN nodes n ON n.pool_id = p.pool_id
+               WHERE p.rollout_id = $1 AND q.archived_at IS NOT NULL AND n.removed_at IS NULL) o
+         CROSS JOIN rollout_nodes r ON r.node_id = o.id AND r.rollout_id = $1
+         JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
+         WHERE r.state = 'pending' AND r.wave > $2 ORDER BY r.place"
+    ))
+    .bind(open.id.as_str())
+    .bind(open.wave)
+    .bind(passes_maintenance)
+    .fetch_all(conn)
+    .await
+}
+
+async fn lingering(
+    conn: &mut SqliteConnection,
+    id: &RolloutId,
+) -> Result<Vec<Lingering>, sqlx::Error> {
+    let rows = sqlx::query(concat!(
+        "SELECT ",
+        columns!(),
+        ", EXISTS (SELECT 1 FROM disruptions o WHERE o.node_id = d.node_id AND o.reason <> d.reason) AS shared
+         FROM disruptions d CROSS JOIN rollout_nodes r ON r.node_id = d.node_id AND r.rollout_id = d.reason
+         JOIN nodes n ON n.id = d.node_id LEFT JOIN node_facts f ON f.node_id = d.node_id
+         WHERE d.reason = $1 AND r.state NOT IN ('upgrading', 'rolling-back') ORDER BY r.place"
+    ))
+    .bind(id.as_str())
+    .fetch_all(conn)
+    .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Lingering {
+                pool: parsed(row, "pool_id")?,
+                attempt: parsed_option(row, "attempt")?,
+                place: place(row)?,
+                node: node::node(row)?,
+            })
+        })
+        .collect()
+}
+
+async fn troubles(
+    conn: &mut SqliteConnection,
+    open: Open<'_>,
+) -> Result<BTreeMap<String, u32>, sqlx::Error> {
+    let rows = sqlx::query(
+        "SELECT coalesce(error_code, 'failed') AS code, count(*) AS nodes FROM rollout_nodes
+         WHERE rollout_id = $1 AND wave = $2 AND state = 'failed' GROUP BY 1",
+    )
+    .bind(open.id.as_str())
+    .bind(open.wave)
+    .fetch_all(conn)
+    .await?;
+    rows.iter()
+        .map(|row| Ok((row.try_get("code")?, number(row, "nodes")?)))
+        .collect()
+}
+
+/// Read from the few nodes that went away since the rollout was created, not from the many that succeeded.
+async fn lost(conn: &mut SqliteConnection, open: Open<'_>) -> Result<Vec<Lost>, sqlx::Error> {
+    let rows = sqlx::query(
+        "SELECT f.node_id, f.since
+         FROM node_facts f CROSS JOIN rollout_nodes r ON r.node_id = f.node_id AND r.rollout_id = $1
+         WHERE f.online = 0 AND f.since >= $3
+           AND r.wave = $2 AND r.state = 'succeeded' AND f.since >= r.finished_at
+         ORDER BY f.node_id",
+    )
+    .bind(open.id.as_str())
+    .bind(open.wave)
+    .bind(open.created_at.millis())
+    .fetch_all(conn)
+    .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Lost {
+                node: parsed(row, "node_id")?,
+                since: moment(row, "since")?,
+            })
+        })
+        .collect()
+}
+
+async fn offer(
+    conn: &mut SqliteConnection,
+    terms: &Terms,
+    trust: &Trust,
+) -> Result<Offer, ReleaseError> {
+    match by_version(conn, &terms.version, trust).await {
+        Ok(Some(release)) => Ok(Offer::Good(Target::of(&release.manifest))),
+        Ok(None) => Ok(Offer::NotRegistered),
+        Err(ReleaseError::Distrusted { refusal, .. }) => Ok(Offer::Distrusted(refusal.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
+/// Since when this process has had a gateway. Links of an older process say nothing about this one.
+async fn links_since(
+    conn: &mut SqliteConnection,
+    started_at: Moment,
+) -> Result<Option<Moment>, sqlx::Error> {
+    let since: Option<i64> =
+        sqlx::query_scalar("SELECT min(linked_since) FROM gateways WHERE linked = 1")
+            .fetch_one(conn)
+            .await?;
+    Ok(since.map(|since| Moment::from_millis(since).max(started_at)))
+}
