@@ -13,3 +13,4 @@ mod files;
 mod fleet;
 mod release;
 mod rollout;
+mod spec;

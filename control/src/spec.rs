@@ -1,0 +1,5 @@
+//! Nodes' desired state: computed from rows whenever it is read, never stored as a decision.
+
+pub(crate) mod store;
+
+mod compute;

@@ -1,0 +1,261 @@
+//! Computes a node's spec from rows.
+//!
+//! Takes a node's id, gives its spec with the generation that belongs to it. The one thing that it writes is that
+//! generation, and it writes it from what it has read in the same transaction.
+
+use bc_protocol::{
+    id::NodeId,
+    release::Trust,
+    sequence::ReleaseFloor,
+    spec::{DaemonSection, NodeSpec},
+};
+use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
+use thiserror::Error;
+
+use super::compute::{Age, Choice, NoSection, Rows, Touched, choose};
+use crate::{
+    api::rollout::RowState,
+    db::{
+        Db,
+        column::{moment, number, parsed, parsed_option, undecodable},
+    },
+    release::store::{ReleaseError, by_version},
+    rollout::target::{Target, Unfit},
+};
+
+/// Why a spec cannot be computed.
+#[derive(Debug, Error)]
+pub(crate) enum SpecError {
+    /// The database failed.
+    #[error("the database failed")]
+    Sql(#[from] sqlx::Error),
+    /// The release cannot be read.
+    #[error("the release cannot be read")]
+    Release(#[from] ReleaseError),
+}
+
+/// The node's desired state now; none for a node that is removed or unknown.
+pub(crate) async fn current(
+    db: &Db,
+    node: &NodeId,
+    trust: &Trust,
+    downloads_url: &str,
+) -> Result<Option<NodeSpec>, SpecError> {
+    let mut snapshot = db.reader().begin().await?;
+    let read = read(&mut snapshot, node, trust, downloads_url).await?;
+    drop(snapshot);
+    let Some(read) = read else {
+        return Ok(None);
+    };
+    if read.is_known() {
+        return Ok(Some(read.spec()));
+    }
+    renumber(db, node, trust, downloads_url).await
+}
+
+/// Gives a spec that has changed its new generation. It is computed again under the lock: what was read before may be
+/// older than what somebody else has numbered since.
+async fn renumber(
+    db: &Db,
+    node: &NodeId,
+    trust: &Trust,
+    downloads_url: &str,
+) -> Result<Option<NodeSpec>, SpecError> {
+    let mut tx = db.begin().await?;
+    let Some(mut read) = read(&mut tx, node, trust, downloads_url).await? else {
+        return Ok(None);
+    };
+    if read.is_known() {
+        return Ok(Some(read.spec()));
+    }
+    read.generation = read.generation.saturating_add(1);
+    let identity = read.identity();
+    sqlx::query(
+        "UPDATE nodes SET generation = $2, spec_version = $3, spec_sha256 = $4, spec_attempt = $5 WHERE id = $1",
+    )
+    .bind(node.as_str())
+    .bind(crate::db::column::signed(read.generation))
+    .bind(&identity.version)
+    .bind(&identity.sha256)
+    .bind(&identity.attempt)
+    .execute(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok(Some(read.spec()))
+}
+
+/// What tells one generation from another. An address or a renewed signature does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Identity {
+    version: Option<String>,
+    sha256: Option<String>,
+    attempt: Option<String>,
+}
+
+struct Read {
+    generation: u64,
+    numbered: Identity,
+    section: Option<DaemonSection>,
+}
+
+impl Read {
+    fn identity(&self) -> Identity {
+        match &self.section {
+            None => Identity::default(),
+            Some(section) => Identity {
+                version: Some(section.version.to_string()),
+                sha256: Some(section.sha256.to_string()),
+                attempt: Some(section.attempt.to_string()),
+            },
+        }
+    }
+
+    fn is_known(&self) -> bool {
+        self.identity() == self.numbered
+    }
+
+    fn spec(self) -> NodeSpec {
+        NodeSpec {
+            generation: self.generation,
+            daemon: self.section,
+        }
+    }
+}
+
+async fn read(
+    conn: &mut SqliteConnection,
+    node: &NodeId,
+    trust: &Trust,
+    downloads_url: &str,
+) -> Result<Option<Read>, SpecError> {
+    let row = sqlx::query(
+        "SELECT n.pool_id, n.generation, n.spec_version, n.spec_sha256, n.spec_attempt,
+                json_extract(n.labels, '$.\"cpu.arch\"') AS arch, f.floor
+         FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id
+         WHERE n.id = $1 AND n.removed_at IS NULL",
+    )
+    .bind(node.as_str())
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(row) = row else {
+        return Ok(None);
+    };
+    let pool: &str = row.try_get("pool_id")?;
+    let rows = Rows {
+        touched: touched(conn, node).await?,
+        completed: completed(conn, pool).await?,
+    };
+    let section = match choose(&rows) {
+        Ok(choice) => section(conn, &row, choice, (trust, downloads_url)).await?,
+        Err(reason) => Err(reason),
+    };
+    if let Err(reason) = &section {
+        tracing::trace!(%node, %reason, "no section");
+    }
+    Ok(Some(Read {
+        generation: number(&row, "generation")?,
+        numbered: Identity {
+            version: row.try_get("spec_version")?,
+            sha256: row.try_get("spec_sha256")?,
+            attempt: row.try_get("spec_attempt")?,
+        },
+        section: section.ok(),
+    }))
+}
+
+async fn touched(
+    conn: &mut SqliteConnection,
+    node: &NodeId,
+) -> Result<Option<Touched>, sqlx::Error> {
+    let row = sqlx::query(
+        "SELECT o.id, o.created_at, o.version, r.state, r.from_version, r.attempt
+         FROM rollout_nodes r JOIN rollouts o ON o.id = r.rollout_id
+         WHERE r.node_id = $1 AND r.state NOT IN ('pending', 'skipped')
+         ORDER BY o.created_at DESC, o.id DESC LIMIT 1",
+    )
+    .bind(node.as_str())
+    .fetch_optional(conn)
+    .await?;
+    let Some(row) = row else {
+        return Ok(None);
+    };
+    let word: &str = row.try_get("state")?;
+    let state = RowState::from_word(word)
+        .ok_or_else(|| undecodable("state", UnknownState(word.to_owned())))?;
+    Ok(Some(Touched {
+        age: age(&row)?,
+        version: parsed(&row, "version")?,
+        state,
+        from: parsed_option(&row, "from_version")?,
+        attempt: parsed_option(&row, "attempt")?,
+    }))
+}
+
+async fn completed(conn: &mut SqliteConnection, pool: &str) -> Result<Option<Age>, sqlx::Error> {
+    let row = sqlx::query(
+        "SELECT o.id, o.created_at FROM rollout_pools p JOIN rollouts o ON o.id = p.rollout_id
+         WHERE p.pool_id = $1 AND o.state = 'completed' AND o.narrowed = 0
+         ORDER BY o.created_at DESC, o.id DESC LIMIT 1",
+    )
+    .bind(pool)
+    .fetch_optional(conn)
+    .await?;
+    row.as_ref().map(age).transpose()
+}
+
+fn age(row: &SqliteRow) -> Result<Age, sqlx::Error> {
+    Ok(Age {
+        created_at: moment(row, "created_at")?,
+        rollout: parsed(row, "id")?,
+    })
+}
+
+async fn section(
+    conn: &mut SqliteConnection,
+    node: &SqliteRow,
+    choice: Choice,
+    (trust, downloads_url): (&Trust, &str),
+) -> Result<Result<DaemonSection, NoSection>, SpecError> {
+    let release = match by_version(conn, &choice.version, trust).await {
+        Ok(Some(release)) => release,
+        Ok(None) => {
+            let version = choice.version;
+            return Ok(Err(Unfit::NotRegistered { version }.into()));
+        }
+        Err(ReleaseError::Distrusted { version, refusal }) => {
+            let refusal = refusal.to_string();
+            return Ok(Err(NoSection::Distrusted { version, refusal }));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let arch: Option<&str> = node.try_get("arch")?;
+    let offered = Target::of(&release.manifest).binary_for(arch, floor(node)?);
+    Ok(match offered {
+        Err(unfit) => Err(unfit.into()),
+        Ok((platform, sha256)) => Ok(DaemonSection {
+            url: format!("{downloads_url}/bcd/{}/{platform}", choice.version),
+            version: choice.version,
+            sha256,
+            signature: release.manifest.published().to_vec(),
+            attempt: choice.attempt,
+        }),
+    })
+}
+
+/// The floor that the node last reported; before its first report it is not known to refuse anything.
+fn floor(node: &SqliteRow) -> Result<ReleaseFloor, sqlx::Error> {
+    let floor: Option<i64> = node.try_get("floor")?;
+    let Some(floor) = floor else {
+        return Ok(ReleaseFloor::NONE);
+    };
+    let floor = u64::try_from(floor).map_err(|source| undecodable("floor", source))?;
+    let sequence = floor
+        .try_into()
+        .map_err(|source| undecodable("floor", source))?;
+    Ok(ReleaseFloor::starting_at(sequence))
+}
+
+/// A state that this build does not know.
+#[derive(Debug, Error)]
+#[error("expected a row's state, found \"{0}\"")]
+struct UnknownState(String);
