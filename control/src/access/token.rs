@@ -107,19 +107,10 @@ pub(crate) async fn create(
     if !(1..=SUBJECT_CHARS_MAX).contains(&length) || request.subject.chars().any(char::is_control) {
         return Err(TokenError::Subject { found: length });
     }
-    let permissions: BTreeSet<Action> = request
-        .permissions
-        .iter()
-        .map(|word| word.parse())
-        .collect::<Result<_, _>>()
-        .map_err(|_| TokenError::Permission)?;
-    if permissions.is_empty() {
-        return Err(TokenError::Permission);
-    }
     let subject = Subject {
         name: request.subject.clone(),
         tenant: request.tenant_id.clone(),
-        permissions,
+        permissions: permissions(request)?,
     };
     let bearer = Bearer::fresh(TokenId::random(now.unix_ms(), chance::bits()));
     let mut tx = db.begin().await?;
@@ -129,6 +120,18 @@ pub(crate) async fn create(
         id: bearer.id().clone(),
         token: bearer.reveal(),
     })
+}
+
+/// The permissions that a request is for: at least one, and none that does not exist.
+pub(crate) fn permissions(request: &CreateToken) -> Result<BTreeSet<Action>, TokenError> {
+    let wanted = request.permissions.iter().map(|word| word.parse());
+    let permissions: BTreeSet<Action> = wanted
+        .collect::<Result<_, _>>()
+        .map_err(|_| TokenError::Permission)?;
+    if permissions.is_empty() {
+        return Err(TokenError::Permission);
+    }
+    Ok(permissions)
 }
 
 /// Makes the first token, if there has never been one, and writes it to `admin.token` in the data folder.

@@ -1,7 +1,9 @@
 //! The error object of the API.
 
+use std::{error::Error, fmt::Display};
+
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// What went wrong, as a word that programs can decide by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -76,4 +78,49 @@ pub(crate) struct ErrorObject {
     /// The numbers and names: `field` and `rule` for bad input, `reason`, `rolloutId`, `requestId`, …
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub details: Value,
+}
+
+impl ErrorObject {
+    /// An error with a sentence and no details.
+    pub(crate) fn new(code: Code, message: impl Display) -> Self {
+        Self {
+            code,
+            message: message.to_string(),
+            details: Value::Null,
+        }
+    }
+
+    /// A field that breaks a rule. The problem is a sentence of ours: expected …, found ….
+    pub(crate) fn invalid(field: &str, problem: impl Display) -> Self {
+        let message = problem.to_string();
+        let rule = message.strip_prefix("expected ").unwrap_or(&message);
+        let rule = rule.rsplit_once(", found").map_or(rule, |(rule, _)| rule);
+        let details = json!({ "field": field, "rule": rule });
+        Self {
+            code: Code::InvalidInput,
+            message: format!("{field}: {message}"),
+            details,
+        }
+    }
+
+    /// The same with one more detail.
+    #[must_use]
+    pub(crate) fn with(mut self, name: &str, value: impl Serialize) -> Self {
+        if self.details.is_null() {
+            self.details = json!({});
+        }
+        if let Some(details) = self.details.as_object_mut() {
+            details.insert(name.to_owned(), json!(value));
+        }
+        self
+    }
+
+    /// The server's own fault. What it was goes to the log; the caller gets the request's id to quote.
+    pub(crate) fn internal(error: &(dyn Error + 'static)) -> Self {
+        tracing::error!(error, "a request failed");
+        Self::new(
+            Code::Internal,
+            "the server failed to answer; its log tells more under this request's id",
+        )
+    }
 }

@@ -1,0 +1,125 @@
+//! `control.toml`.
+//!
+//! Takes a file, gives a configuration that holds: a key that nobody knows, an address that is none or a trust that
+//! nobody can meet is refused with its place in the file. Reads nothing but that file.
+
+mod file;
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use bc_protocol::release::{Trust, TrustError};
+use thiserror::Error;
+use url::Url;
+
+/// How control is set up.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    /// Where the database, the authority and the first token are.
+    pub data_dir: PathBuf,
+    /// Where the API listens.
+    pub listen: SocketAddr,
+    /// Where others find the API; absent: where it listens.
+    pub base_url: Option<Url>,
+    /// Where gateways link to.
+    pub link_listen: SocketAddr,
+    /// Where gateways find that; absent: where it listens.
+    pub link_url: Option<Url>,
+    /// How the API speaks TLS; absent: not at all.
+    pub tls: Option<Tls>,
+    /// Whose releases are registered.
+    pub trust: Trust,
+    /// Where release binaries come from.
+    pub downloads: Downloads,
+    /// How long a node is offline before its wave goes on without it.
+    pub offline_grace: Duration,
+    /// How long nodes keep a certificate.
+    pub certificate_days: u64,
+}
+
+/// The API's certificate.
+#[derive(Clone, Debug)]
+pub(crate) struct Tls {
+    /// Certificates, PEM, the server's own first.
+    pub certificate: PathBuf,
+    /// Its key, PEM.
+    pub key: PathBuf,
+}
+
+/// Where release binaries come from: from control's own folder, from elsewhere, or from elsewhere with the folder as
+/// its source.
+#[derive(Clone, Debug)]
+pub(crate) struct Downloads {
+    /// A folder of release folders, which control serves.
+    pub dir: Option<PathBuf>,
+    /// What nodes are told; absent: control itself.
+    pub url: Option<Url>,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, Error)]
+pub(crate) enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is not TOML, or a key is unknown, missing or of the wrong kind. The reader names line and key.
+    #[error("{}: {problem}", path.display())]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// What the reader stopped at, on several lines.
+        problem: String,
+    },
+    /// A value breaks a rule.
+    #[error("{}: {key}: expected {expected}, found {found}", path.display())]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: &'static str,
+        /// The rule.
+        expected: &'static str,
+        /// The value.
+        found: String,
+    },
+    /// Pins and threshold make no trust.
+    #[error("{}: release: {source}", path.display())]
+    Trust {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: TrustError,
+    },
+}
+
+impl Config {
+    /// Reads a file.
+    pub(crate) fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(&text, path)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        file::File::parse(text)
+            .map_err(|error| ConfigError::Form {
+                path: path.to_owned(),
+                problem: error.to_string().trim_end().to_owned(),
+            })?
+            .checked()
+            .map_err(|wrong| wrong.at(path))
+    }
+}
+
+#[cfg(test)]
+mod tests;

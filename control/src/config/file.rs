@@ -1,0 +1,209 @@
+//! The file as it is written, and the rules that its values are held to.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use bc_protocol::{
+    digest::Pin,
+    release::{Trust, TrustError},
+};
+use serde::Deserialize;
+use url::Url;
+
+use super::{Config, ConfigError, Downloads, Tls};
+
+/// More is a clock that was taken for a duration.
+const GRACE_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
+
+/// A node renews after two thirds of a certificate's life: a day is the least that leaves it time to.
+const CERTIFICATE_DAYS: std::ops::RangeInclusive<u64> = 1..=825;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    data_dir: PathBuf,
+    listen: SocketAddr,
+    base_url: Option<Url>,
+    link_listen: SocketAddr,
+    link_url: Option<Url>,
+    #[serde(default)]
+    behind_proxy: bool,
+    downloads_url: Option<Url>,
+    tls: Option<TlsTable>,
+    release: ReleaseTable,
+    #[serde(default)]
+    downloads: DownloadsTable,
+    #[serde(default)]
+    rollout: RolloutTable,
+    #[serde(default)]
+    nodes: NodesTable,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TlsTable {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReleaseTable {
+    pins: Vec<Pin>,
+    threshold: usize,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DownloadsTable {
+    dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RolloutTable {
+    offline_grace_seconds: u64,
+}
+
+impl Default for RolloutTable {
+    fn default() -> Self {
+        Self {
+            offline_grace_seconds: 300,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct NodesTable {
+    certificate_days: u64,
+}
+
+impl Default for NodesTable {
+    fn default() -> Self {
+        Self {
+            certificate_days: 30,
+        }
+    }
+}
+
+/// A rule that a value breaks; which file it is in is not known here.
+pub(super) enum Wrong {
+    Value {
+        key: &'static str,
+        expected: &'static str,
+        found: String,
+    },
+    Trust(TrustError),
+}
+
+impl Wrong {
+    fn value(key: &'static str, expected: &'static str, found: impl ToString) -> Self {
+        Self::Value {
+            key,
+            expected,
+            found: found.to_string(),
+        }
+    }
+
+    pub(super) fn at(self, path: &Path) -> ConfigError {
+        let path = path.to_owned();
+        match self {
+            Self::Value {
+                key,
+                expected,
+                found,
+            } => ConfigError::Value {
+                path,
+                key,
+                expected,
+                found,
+            },
+            Self::Trust(source) => ConfigError::Trust { path, source },
+        }
+    }
+}
+
+impl File {
+    pub(super) fn parse(text: &str) -> Result<Self, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    pub(super) fn checked(self) -> Result<Config, Wrong> {
+        if self.tls.is_none() && !self.behind_proxy && !self.listen.ip().is_loopback() {
+            return Err(Wrong::value(
+                "listen",
+                "a loopback address, or [tls], or behind_proxy = true",
+                self.listen,
+            ));
+        }
+        check_url("base_url", self.base_url.as_ref(), &["http", "https"])?;
+        check_url("downloads_url", self.downloads_url.as_ref(), &["http", "https"])?;
+        check_url("link_url", self.link_url.as_ref(), &["wss"])?;
+        if let Some(url) = self.link_url.as_ref().filter(|url| url.path() != "/link") {
+            return Err(Wrong::value("link_url", "wss://HOST:PORT/link", url));
+        }
+        if self.downloads.dir.is_none() && self.downloads_url.is_none() {
+            return Err(Wrong::value(
+                "downloads",
+                "downloads.dir or downloads_url",
+                "neither",
+            ));
+        }
+        let grace = self.rollout.offline_grace_seconds;
+        if grace > GRACE_SECONDS_MAX {
+            return Err(Wrong::value(
+                "rollout.offline_grace_seconds",
+                "at most 604800",
+                grace,
+            ));
+        }
+        let days = self.nodes.certificate_days;
+        if !CERTIFICATE_DAYS.contains(&days) {
+            return Err(Wrong::value("nodes.certificate_days", "1 to 825", days));
+        }
+        let trust =
+            Trust::new(self.release.pins, self.release.threshold).map_err(Wrong::Trust)?;
+        Ok(Config {
+            data_dir: self.data_dir,
+            listen: self.listen,
+            base_url: self.base_url,
+            link_listen: self.link_listen,
+            link_url: self.link_url,
+            tls: self.tls.map(|tls| Tls {
+                certificate: tls.certificate,
+                key: tls.key,
+            }),
+            trust,
+            downloads: Downloads {
+                dir: self.downloads.dir,
+                url: self.downloads_url,
+            },
+            offline_grace: Duration::from_secs(grace),
+            certificate_days: days,
+        })
+    }
+}
+
+fn check_url(key: &'static str, url: Option<&Url>, schemes: &[&str]) -> Result<(), Wrong> {
+    let Some(url) = url else {
+        return Ok(());
+    };
+    let plain = schemes.contains(&url.scheme())
+        && url.has_host()
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none();
+    if plain {
+        return Ok(());
+    }
+    Err(Wrong::value(
+        key,
+        "an address with a host and no user, query or fragment",
+        url,
+    ))
+}

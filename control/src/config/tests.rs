@@ -1,0 +1,100 @@
+use std::path::Path;
+
+use bc_protocol::digest::Pin;
+
+use super::Config;
+
+fn file(change: &str) -> String {
+    let pin = Pin::of_spki(b"1");
+    let mut lines: Vec<String> = [
+        "data_dir = \"/data\"",
+        "listen = \"127.0.0.1:8080\"",
+        "link_listen = \"0.0.0.0:8443\"",
+        "link_url = \"wss://control.example:8443/link\"",
+        "[downloads]",
+        "dir = \"/releases\"",
+        "[release]",
+    ]
+    .map(str::to_owned)
+    .into();
+    lines.push(format!("pins = [\"{pin}\"]"));
+    lines.push("threshold = 1".to_owned());
+    for change in change.lines() {
+        let key = change.split('=').next().unwrap().trim();
+        match lines.iter().position(|line| line.starts_with(key)) {
+            Some(at) => change.clone_into(&mut lines[at]),
+            None => lines.insert(0, change.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+fn refusal(change: &str) -> String {
+    Config::parse(&file(change), Path::new("control.toml"))
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn defaults_fill_what_is_left_out() {
+    let config = Config::parse(&file(""), Path::new("control.toml")).unwrap();
+    assert_eq!(config.offline_grace.as_secs(), 300);
+    assert_eq!(config.certificate_days, 30);
+    assert!(config.base_url.is_none() && config.tls.is_none());
+}
+
+#[test]
+fn a_typo_is_named_with_its_line_and_key() {
+    let refusal = refusal("lisen = \"127.0.0.1:1\"");
+    assert!(
+        refusal.contains("control.toml") && refusal.contains("line 1") && refusal.contains("lisen"),
+        "{refusal}"
+    );
+    let nested = Config::parse(
+        &format!("{}\n[nodes]\ncertificate_day = 3", file("")),
+        Path::new("control.toml"),
+    )
+    .unwrap_err()
+    .to_string();
+    assert!(
+        nested.contains("line 11") && nested.contains("certificate_day"),
+        "{nested}"
+    );
+}
+
+#[test]
+fn what_breaks_a_rule_is_refused_by_its_key() {
+    for (change, key) in [
+        ("listen = \"0.0.0.0:8080\"", "listen"),
+        ("listen = \"nowhere\"", "line 2"),
+        ("base_url = \"ftp://x\"", "base_url"),
+        ("base_url = \"https://u:p@x\"", "base_url"),
+        ("link_url = \"https://x/link\"", "link_url"),
+        ("link_url = \"wss://x/other\"", "link_url"),
+        ("dir = \"\"\ndir =", "line"),
+        ("threshold = 0", "threshold"),
+        ("threshold = 2", "threshold"),
+        ("threshold = -1", "line 9"),
+        ("pins = []", "pin"),
+        ("pins = [\"sha256/x\"]", "pins"),
+    ] {
+        let refusal = refusal(change);
+        assert!(refusal.contains(key), "{change}: {refusal}");
+    }
+}
+
+#[test]
+fn an_open_address_needs_tls_or_a_proxy() {
+    let listen = "listen = \"0.0.0.0:8080\"";
+    let behind_proxy = file(&format!("{listen}\nbehind_proxy = true"));
+    Config::parse(&behind_proxy, Path::new("control.toml")).unwrap();
+    let tls = format!("{}\n[tls]\ncertificate = \"c\"\nkey = \"k\"", file(listen));
+    Config::parse(&tls, Path::new("control.toml")).unwrap();
+}
+
+#[test]
+fn binaries_must_come_from_somewhere() {
+    let text = file("").replace("dir = \"/releases\"", "");
+    let refusal = Config::parse(&text, Path::new("control.toml")).unwrap_err();
+    assert!(refusal.to_string().contains("downloads.dir"), "{refusal}");
+}

@@ -1,0 +1,86 @@
+//! The API over HTTP.
+//!
+//! Takes requests, gives the answers of the areas behind it. It authenticates, asks whether the caller may, reads the
+//! input and hands over; every refusal leaves as the one error object. It decides nothing else.
+
+mod caller;
+mod error;
+mod frame;
+mod gateways;
+mod input;
+mod join_tokens;
+mod nodes;
+mod pools;
+mod releases;
+mod status;
+mod tokens;
+
+use std::sync::Arc;
+
+pub(crate) use error::Refusal;
+
+use axum::{
+    Router, middleware,
+    routing::{get, post},
+};
+use bc_protocol::release::Trust;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::{access::decide::Decide, db::Db, downloads, fleet::authority::Authority};
+
+/// What the API needs to answer.
+pub(crate) struct App {
+    /// The database.
+    pub db: Db,
+    /// Whose releases are registered.
+    pub trust: Trust,
+    /// Who signs certificates.
+    pub authority: Arc<Authority>,
+    /// Who decides what callers may do.
+    pub decider: Arc<dyn Decide>,
+    /// Where gateways link to.
+    pub link_url: String,
+    /// The release binaries that control serves.
+    pub downloads: Option<downloads::Folder>,
+}
+
+/// The state that every request shares.
+pub(crate) type Shared = Arc<App>;
+
+/// Every route.
+pub(crate) fn router(app: App) -> Router {
+    Router::new()
+        .nest("/api/compute", methods())
+        .route("/healthz", get(status::healthz))
+        .route("/readyz", get(status::readyz))
+        .route("/version", get(status::version))
+        .fallback(error::no_such_method)
+        .method_not_allowed_fallback(error::no_such_method)
+        .layer(CatchPanicLayer::custom(error::panicked))
+        .layer(middleware::from_fn(frame::frame))
+        .with_state(Arc::new(app))
+}
+
+fn methods() -> Router<Shared> {
+    Router::new()
+        .route("/releases/register", post(releases::register))
+        .route("/releases/list", post(releases::list))
+        .route("/releases/get", post(releases::get))
+        .route("/pools/create", post(pools::create))
+        .route("/pools/list", post(pools::list))
+        .route("/pools/get", post(pools::get))
+        .route("/pools/update", post(pools::update))
+        .route("/pools/archive", post(pools::archive))
+        .route("/nodes/join", post(nodes::join))
+        .route("/nodes/list", post(nodes::list))
+        .route("/nodes/get", post(nodes::get))
+        .route("/joinTokens/create", post(join_tokens::create))
+        .route("/gateways/enrol", post(gateways::enrol))
+        .route("/gateways/join", post(gateways::join))
+        .route("/gateways/list", post(gateways::list))
+        .route("/tokens/create", post(tokens::create))
+        .route(
+            "/downloads/bcd/{version}/{platform}",
+            get(crate::downloads::serve),
+        )
+}

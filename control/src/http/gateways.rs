@@ -1,0 +1,49 @@
+//! `gateways.*`
+
+use axum::{Json, extract::State};
+
+use super::{
+    Shared,
+    caller::{BearerText, Caller},
+    error::Refusal,
+    input::Input,
+};
+use crate::{
+    access::decide::{Action, Resource},
+    api::fleet::{EnrolGateway, Gateways, JoinGateway, JoinedGateway, ListGateways, NewGateway},
+    clock::Moment,
+    fleet::gateway::{self, Enrolment},
+};
+
+pub(super) async fn enrol(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<EnrolGateway>,
+) -> Result<Json<NewGateway>, Refusal> {
+    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    let gateway = gateway::enrol(&app.db, caller.name(), &request, Moment::now()).await?;
+    Ok(Json(gateway))
+}
+
+pub(super) async fn join(
+    State(app): State<Shared>,
+    BearerText(bearer): BearerText,
+    Input(request): Input<JoinGateway>,
+) -> Result<Json<JoinedGateway>, Refusal> {
+    let enrolment = Enrolment {
+        authority: &app.authority,
+        link_url: &app.link_url,
+    };
+    let joined = gateway::join(&app.db, enrolment, &bearer, &request, Moment::now()).await?;
+    Ok(Json(joined))
+}
+
+pub(super) async fn list(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(_request): Input<ListGateways>,
+) -> Result<Json<Gateways>, Refusal> {
+    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    let gateways = gateway::list(&app.db).await?;
+    Ok(Json(Gateways { gateways }))
+}

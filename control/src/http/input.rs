@@ -1,0 +1,143 @@
+//! The body of a request, read into its type.
+//!
+//! Takes at most 1 MiB of JSON, gives a value, or the field and the rule that it breaks.
+
+use axum::extract::{FromRequest, Request};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+
+use super::error::Refusal;
+use crate::api::error::{Code, ErrorObject};
+
+/// A manifest of 128 KiB and a long list of nodes fit; a flood does not.
+const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// A request that parses.
+#[derive(Debug)]
+pub(super) struct Input<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Input<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Refusal> {
+        let body = Limited::new(request.into_body(), BODY_BYTES_MAX);
+        let bytes = body
+            .collect()
+            .await
+            .map_err(|error| unreadable(error.as_ref()))?
+            .to_bytes();
+        parse(&bytes).map(Self).map_err(Refusal::from)
+    }
+}
+
+fn unreadable(error: &(dyn std::error::Error + Send + Sync + 'static)) -> ErrorObject {
+    if error.is::<LengthLimitError>() {
+        return ErrorObject::invalid("body", "expected at most 1048576 bytes, found more");
+    }
+    ErrorObject::new(Code::InvalidInput, "expected a whole body, found its beginning only")
+}
+
+fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ErrorObject> {
+    // A list of values in the order of the fields would be taken for the object.
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first != Some(&b'{') {
+        return Err(ErrorObject::invalid(
+            "body",
+            "expected a JSON object, found something else",
+        ));
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| wrong(&error))?;
+    json.end().map_err(|error| {
+        ErrorObject::invalid("body", format!("expected one JSON object, found more: {error}"))
+    })?;
+    Ok(value)
+}
+
+fn wrong(error: &serde_path_to_error::Error<serde_json::Error>) -> ErrorObject {
+    let problem = without_place(&error.inner().to_string());
+    match error.inner().classify() {
+        Category::Data => ErrorObject::invalid(&field(error, &problem), problem),
+        Category::Syntax | Category::Eof | Category::Io => ErrorObject::invalid(
+            "body",
+            format!("expected well-formed JSON, found other text: {problem}"),
+        ),
+    }
+}
+
+/// The field that an error is about. One that is missing is named in the text alone.
+fn field(error: &serde_path_to_error::Error<serde_json::Error>, problem: &str) -> String {
+    let path = error.path().to_string();
+    let missing = problem
+        .strip_prefix("missing field `")
+        .and_then(|rest| rest.split('`').next());
+    match (path.as_str(), missing) {
+        (".", Some(name)) => name.to_owned(),
+        (path, Some(name)) => format!("{path}.{name}"),
+        (".", None) => "body".to_owned(),
+        (path, None) => path.to_owned(),
+    }
+}
+
+/// Line and column of a body that a program wrote help nobody.
+fn without_place(problem: &str) -> String {
+    problem
+        .rsplit_once(" at line ")
+        .map_or(problem, |(problem, _)| problem)
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::parse;
+    use crate::api::{fleet::CreatePool, release::RegisterRelease};
+
+    fn check(body: &str, field: &str, rule: &str) {
+        let refused = parse::<CreatePool>(&Bytes::copy_from_slice(body.as_bytes())).unwrap_err();
+        assert_eq!(refused.details["field"], field, "{body}: {refused:?}");
+        let found = refused.details["rule"].as_str().unwrap();
+        assert!(found.contains(rule), "{body}: {found}");
+    }
+
+    #[test]
+    fn a_refusal_names_the_field_and_the_rule() {
+        check("", "body", "a JSON object");
+        check("[\"root\", \"x\"]", "body", "a JSON object");
+        check("{", "body", "well-formed JSON");
+        check("{\"tenantId\": NaN}", "body", "well-formed JSON");
+        check("{\"tenantId\": \"root\", \"name\": \"x\"} {}", "body", "one JSON object");
+        check("{\"name\": \"x\"}", "tenantId", "missing field");
+        check("{\"tenantId\": \"a b\", \"name\": \"x\"}", "tenantId", "a tenant");
+        check("{\"tenantId\": \"root\", \"nam\": \"x\"}", "nam", "unknown field");
+        check("{\"tenantId\": \"root\", \"name\": 1}", "name", "a string");
+        check(
+            "{\"tenantId\": \"root\", \"name\": \"x\", \"name\": \"y\"}",
+            "name",
+            "duplicate field",
+        );
+        let budget = |json: &str| {
+            let policy = format!("{{\"disruptionBudget\": {json}}}");
+            format!("{{\"tenantId\": \"root\", \"name\": \"x\", \"policy\": {policy}}}")
+        };
+        check(&budget("1.5"), "policy.disruptionBudget", "from 0 to 1");
+        check(&budget("-0.0"), "policy.disruptionBudget", "from 0 to 1");
+        check(&budget("\"0.5\""), "policy.disruptionBudget", "from 0 to 1");
+        check(&budget("1e309"), "body", "well-formed JSON");
+    }
+
+    #[test]
+    fn a_manifest_keeps_its_exact_text() {
+        let body = Bytes::from_static(
+            b"{\"tenantId\": \"root\", \"manifest\": {\"signatures\": [ 1.0 ],  \"manifest\": \"x\"}}",
+        );
+        let request: RegisterRelease = parse(&body).unwrap();
+        assert_eq!(
+            request.manifest.get(),
+            "{\"signatures\": [ 1.0 ],  \"manifest\": \"x\"}"
+        );
+    }
+}

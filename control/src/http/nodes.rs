@@ -1,0 +1,47 @@
+//! `nodes.*`
+
+use axum::{Json, extract::State};
+
+use super::{
+    Shared,
+    caller::{BearerText, Caller},
+    error::Refusal,
+    input::Input,
+};
+use crate::{
+    access::decide::{Action, Resource},
+    api::fleet::{JoinNode, JoinedNode, ListNodes, Node, Nodes, OneNode},
+    clock::Moment,
+    fleet::{join, node},
+};
+
+pub(super) async fn join(
+    State(app): State<Shared>,
+    BearerText(bearer): BearerText,
+    Input(request): Input<JoinNode>,
+) -> Result<Json<JoinedNode>, Refusal> {
+    let joined = join::join(&app.db, &app.authority, &bearer, &request, Moment::now()).await?;
+    Ok(Json(joined))
+}
+
+pub(super) async fn list(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<ListNodes>,
+) -> Result<Json<Nodes>, Refusal> {
+    let pools = Resource::Pool(&request.tenant_id, request.pool_id.as_ref());
+    caller.may(Action::PoolRead, pools).await?;
+    let nodes = node::list(&app.db, &request).await?;
+    Ok(Json(Nodes { nodes }))
+}
+
+pub(super) async fn get(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<OneNode>,
+) -> Result<Json<Node>, Refusal> {
+    let pools = Resource::Pool(&request.tenant_id, None);
+    caller.may(Action::PoolRead, pools).await?;
+    let node = node::get(&app.db, &request.tenant_id, &request.node_id).await?;
+    Ok(Json(node))
+}

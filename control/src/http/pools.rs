@@ -1,0 +1,62 @@
+//! `pools.*`
+
+use axum::{Json, extract::State};
+
+use super::{Shared, caller::Caller, error::Refusal, input::Input};
+use crate::{
+    access::decide::{Action, Resource},
+    api::fleet::{CreatePool, ListPools, OnePool, Pool, Pools, UpdatePool},
+    clock::Moment,
+    fleet::pool,
+};
+
+pub(super) async fn create(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<CreatePool>,
+) -> Result<Json<Pool>, Refusal> {
+    let pools = Resource::Pool(&request.tenant_id, None);
+    caller.may(Action::PoolAdmin, pools).await?;
+    Ok(Json(pool::create(&app.db, &request, Moment::now()).await?))
+}
+
+pub(super) async fn list(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<ListPools>,
+) -> Result<Json<Pools>, Refusal> {
+    let pools = Resource::Pool(&request.tenant_id, None);
+    caller.may(Action::PoolRead, pools).await?;
+    let pools = pool::list(&app.db, &request.tenant_id).await?;
+    Ok(Json(Pools { pools }))
+}
+
+pub(super) async fn get(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<OnePool>,
+) -> Result<Json<Pool>, Refusal> {
+    let this = Resource::Pool(&request.tenant_id, Some(&request.pool_id));
+    caller.may(Action::PoolRead, this).await?;
+    Ok(Json(pool::get(&app.db, &request).await?))
+}
+
+pub(super) async fn update(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<UpdatePool>,
+) -> Result<Json<Pool>, Refusal> {
+    let this = Resource::Pool(&request.tenant_id, Some(&request.pool_id));
+    caller.may(Action::PoolAdmin, this).await?;
+    Ok(Json(pool::update(&app.db, &request).await?))
+}
+
+pub(super) async fn archive(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<OnePool>,
+) -> Result<Json<Pool>, Refusal> {
+    let this = Resource::Pool(&request.tenant_id, Some(&request.pool_id));
+    caller.may(Action::PoolAdmin, this).await?;
+    Ok(Json(pool::archive(&app.db, &request, Moment::now()).await?))
+}
