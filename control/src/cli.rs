@@ -21,6 +21,7 @@ enum Command {
     /// Make keys, sign releases and check them, offline
     #[command(subcommand)]
     Release(release::ReleaseCommand),
+    Serve(crate::serve::ServeArgs),
 }
 
 /// Does what the arguments say.
@@ -28,5 +29,6 @@ enum Command {
 pub fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Release(command) => command.run(),
+        Command::Serve(args) => crate::serve::run(&args),
     }
 }

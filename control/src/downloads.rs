@@ -111,7 +111,7 @@ pub(crate) async fn serve(
 ) -> Result<Response, Refusal> {
     let folder = app.downloads.as_ref().ok_or(DownloadError::Unknown)?;
     let (file, artifact) = folder
-        .find(&app.db, &app.trust, (&version, &platform))
+        .find(&app.services.db, &app.services.trust, (&version, &platform))
         .await?;
     Ok(answer(file, &artifact, &headers).await?)
 }
@@ -126,7 +126,10 @@ async fn answer(
     let shared = [
         (header::ETAG, etag.clone()),
         (header::ACCEPT_RANGES, "bytes".to_owned()),
-        (header::CACHE_CONTROL, "public, max-age=31536000, immutable".to_owned()),
+        (
+            header::CACHE_CONTROL,
+            "public, max-age=31536000, immutable".to_owned(),
+        ),
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
     ];
     let (status, start, length) = match range::wanted(headers, &etag, size) {

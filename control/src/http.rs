@@ -12,6 +12,7 @@ mod join_tokens;
 mod nodes;
 mod pools;
 mod releases;
+mod rollouts;
 mod status;
 mod tokens;
 
@@ -23,17 +24,16 @@ use axum::{
     Router, middleware,
     routing::{get, post},
 };
-use bc_protocol::release::Trust;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::{access::decide::Decide, db::Db, downloads, fleet::authority::Authority};
+use crate::{
+    access::decide::Decide, downloads, fleet::authority::Authority, rollout::service::Services,
+};
 
 /// What the API needs to answer.
 pub(crate) struct App {
-    /// The database.
-    pub db: Db,
-    /// Whose releases are registered.
-    pub trust: Trust,
+    /// The database, whom to believe, and what rollouts need.
+    pub services: Services,
     /// Who signs certificates.
     pub authority: Arc<Authority>,
     /// Who decides what callers may do.
@@ -66,6 +66,12 @@ fn methods() -> Router<Shared> {
         .route("/releases/register", post(releases::register))
         .route("/releases/list", post(releases::list))
         .route("/releases/get", post(releases::get))
+        .route("/rollouts/create", post(rollouts::create))
+        .route("/rollouts/list", post(rollouts::list))
+        .route("/rollouts/get", post(rollouts::get))
+        .route("/rollouts/pause", post(rollouts::pause))
+        .route("/rollouts/resume", post(rollouts::resume))
+        .route("/rollouts/abort", post(rollouts::abort))
         .route("/pools/create", post(pools::create))
         .route("/pools/list", post(pools::list))
         .route("/pools/get", post(pools::get))

@@ -16,4 +16,5 @@ mod fleet;
 mod http;
 mod release;
 mod rollout;
+mod serve;
 mod spec;

@@ -141,7 +141,11 @@ impl File {
             ));
         }
         check_url("base_url", self.base_url.as_ref(), &["http", "https"])?;
-        check_url("downloads_url", self.downloads_url.as_ref(), &["http", "https"])?;
+        check_url(
+            "downloads_url",
+            self.downloads_url.as_ref(),
+            &["http", "https"],
+        )?;
         check_url("link_url", self.link_url.as_ref(), &["wss"])?;
         if let Some(url) = self.link_url.as_ref().filter(|url| url.path() != "/link") {
             return Err(Wrong::value("link_url", "wss://HOST:PORT/link", url));
@@ -165,8 +169,7 @@ impl File {
         if !CERTIFICATE_DAYS.contains(&days) {
             return Err(Wrong::value("nodes.certificate_days", "1 to 825", days));
         }
-        let trust =
-            Trust::new(self.release.pins, self.release.threshold).map_err(Wrong::Trust)?;
+        let trust = Trust::new(self.release.pins, self.release.threshold).map_err(Wrong::Trust)?;
         Ok(Config {
             data_dir: self.data_dir,
             listen: self.listen,

@@ -125,8 +125,18 @@ mod tests {
     #[test]
     fn what_is_no_range_does_not_count() {
         for range in [
-            "", "bytes=", "bytes=-", "bytes=x-", "bytes=1-x", "bytes=5-4", "bytes=1-2,4-5",
-            "bytes=+1-2", "lines=1-2", "bytes 1-2", "bytes=1", "bytes=100-x",
+            "",
+            "bytes=",
+            "bytes=-",
+            "bytes=x-",
+            "bytes=1-x",
+            "bytes=5-4",
+            "bytes=1-2,4-5",
+            "bytes=+1-2",
+            "lines=1-2",
+            "bytes 1-2",
+            "bytes=1",
+            "bytes=100-x",
         ] {
             check(range, Wanted::Whole);
         }
@@ -144,9 +154,18 @@ mod tests {
     fn a_part_of_another_file_is_not_sent() {
         let range = (header::RANGE, "bytes=10-");
         assert_eq!(with(&[range.clone()]), bytes(10, 90));
-        assert_eq!(with(&[range.clone(), (header::IF_RANGE, "\"abc\"")]), bytes(10, 90));
-        assert_eq!(with(&[range.clone(), (header::IF_RANGE, "\"other\"")]), Wanted::Whole);
-        assert_eq!(with(&[range.clone(), (header::IF_RANGE, "W/\"abc\"")]), Wanted::Whole);
+        assert_eq!(
+            with(&[range.clone(), (header::IF_RANGE, "\"abc\"")]),
+            bytes(10, 90)
+        );
+        assert_eq!(
+            with(&[range.clone(), (header::IF_RANGE, "\"other\"")]),
+            Wanted::Whole
+        );
+        assert_eq!(
+            with(&[range.clone(), (header::IF_RANGE, "W/\"abc\"")]),
+            Wanted::Whole
+        );
         assert_eq!(
             with(&[range, (header::IF_RANGE, "Wed, 21 Oct 2026 07:28:00 GMT")]),
             Wanted::Whole
@@ -155,7 +174,10 @@ mod tests {
 
     #[test]
     fn who_has_the_file_gets_nothing() {
-        assert_eq!(with(&[(header::IF_NONE_MATCH, "\"x\", W/\"abc\"")]), Wanted::Unchanged);
+        assert_eq!(
+            with(&[(header::IF_NONE_MATCH, "\"x\", W/\"abc\"")]),
+            Wanted::Unchanged
+        );
         assert_eq!(with(&[(header::IF_NONE_MATCH, "\"x\"")]), Wanted::Whole);
     }
 

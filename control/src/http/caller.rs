@@ -45,7 +45,7 @@ impl FromRequestParts<Shared> for Caller {
         let State(app) = State::<Shared>::from_request_parts(parts, app)
             .await
             .unwrap_or_else(|never| match never {});
-        let subject = token::authenticate(&app.db, &text).await?;
+        let subject = token::authenticate(&app.services.db, &text).await?;
         Ok(Self { subject, app })
     }
 }

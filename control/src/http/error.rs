@@ -41,8 +41,8 @@ impl<E: Into<ErrorObject>> From<E> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.0.code.status())
-            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status =
+            StatusCode::from_u16(self.0.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let json = (
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/json"),
@@ -50,7 +50,9 @@ impl IntoResponse for Refusal {
         let mut response = (status, [json]).into_response();
         if self.0.code == Code::Unauthenticated {
             let scheme = HeaderValue::from_static("Bearer");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, scheme);
         }
         response.extensions_mut().insert(Refused(self.0));
         response

@@ -21,7 +21,7 @@ pub(super) async fn enrol(
     Input(request): Input<EnrolGateway>,
 ) -> Result<Json<NewGateway>, Refusal> {
     caller.may(Action::FleetAdmin, Resource::Fleet).await?;
-    let gateway = gateway::enrol(&app.db, caller.name(), &request, Moment::now()).await?;
+    let gateway = gateway::enrol(&app.services.db, caller.name(), &request, Moment::now()).await?;
     Ok(Json(gateway))
 }
 
@@ -34,7 +34,14 @@ pub(super) async fn join(
         authority: &app.authority,
         link_url: &app.link_url,
     };
-    let joined = gateway::join(&app.db, enrolment, &bearer, &request, Moment::now()).await?;
+    let joined = gateway::join(
+        &app.services.db,
+        enrolment,
+        &bearer,
+        &request,
+        Moment::now(),
+    )
+    .await?;
     Ok(Json(joined))
 }
 
@@ -44,6 +51,6 @@ pub(super) async fn list(
     Input(_request): Input<ListGateways>,
 ) -> Result<Json<Gateways>, Refusal> {
     caller.may(Action::FleetAdmin, Resource::Fleet).await?;
-    let gateways = gateway::list(&app.db).await?;
+    let gateways = gateway::list(&app.services.db).await?;
     Ok(Json(Gateways { gateways }))
 }

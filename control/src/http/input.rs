@@ -36,7 +36,10 @@ fn unreadable(error: &(dyn std::error::Error + Send + Sync + 'static)) -> ErrorO
     if error.is::<LengthLimitError>() {
         return ErrorObject::invalid("body", "expected at most 1048576 bytes, found more");
     }
-    ErrorObject::new(Code::InvalidInput, "expected a whole body, found its beginning only")
+    ErrorObject::new(
+        Code::InvalidInput,
+        "expected a whole body, found its beginning only",
+    )
 }
 
 fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ErrorObject> {
@@ -51,7 +54,10 @@ fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ErrorObject> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| wrong(&error))?;
     json.end().map_err(|error| {
-        ErrorObject::invalid("body", format!("expected one JSON object, found more: {error}"))
+        ErrorObject::invalid(
+            "body",
+            format!("expected one JSON object, found more: {error}"),
+        )
     })?;
     Ok(value)
 }
@@ -109,10 +115,22 @@ mod tests {
         check("[\"root\", \"x\"]", "body", "a JSON object");
         check("{", "body", "well-formed JSON");
         check("{\"tenantId\": NaN}", "body", "well-formed JSON");
-        check("{\"tenantId\": \"root\", \"name\": \"x\"} {}", "body", "one JSON object");
+        check(
+            "{\"tenantId\": \"root\", \"name\": \"x\"} {}",
+            "body",
+            "one JSON object",
+        );
         check("{\"name\": \"x\"}", "tenantId", "missing field");
-        check("{\"tenantId\": \"a b\", \"name\": \"x\"}", "tenantId", "a tenant");
-        check("{\"tenantId\": \"root\", \"nam\": \"x\"}", "nam", "unknown field");
+        check(
+            "{\"tenantId\": \"a b\", \"name\": \"x\"}",
+            "tenantId",
+            "a tenant",
+        );
+        check(
+            "{\"tenantId\": \"root\", \"nam\": \"x\"}",
+            "nam",
+            "unknown field",
+        );
         check("{\"tenantId\": \"root\", \"name\": 1}", "name", "a string");
         check(
             "{\"tenantId\": \"root\", \"name\": \"x\", \"name\": \"y\"}",

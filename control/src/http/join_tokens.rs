@@ -17,6 +17,7 @@ pub(super) async fn create(
 ) -> Result<Json<NewJoinToken>, Refusal> {
     let this = Resource::Pool(&request.tenant_id, Some(&request.pool_id));
     caller.may(Action::PoolAdmin, this).await?;
-    let token = join::create_token(&app.db, caller.name(), &request, Moment::now()).await?;
+    let token =
+        join::create_token(&app.services.db, caller.name(), &request, Moment::now()).await?;
     Ok(Json(token))
 }

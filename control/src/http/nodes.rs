@@ -20,7 +20,14 @@ pub(super) async fn join(
     BearerText(bearer): BearerText,
     Input(request): Input<JoinNode>,
 ) -> Result<Json<JoinedNode>, Refusal> {
-    let joined = join::join(&app.db, &app.authority, &bearer, &request, Moment::now()).await?;
+    let joined = join::join(
+        &app.services.db,
+        &app.authority,
+        &bearer,
+        &request,
+        Moment::now(),
+    )
+    .await?;
     Ok(Json(joined))
 }
 
@@ -31,7 +38,7 @@ pub(super) async fn list(
 ) -> Result<Json<Nodes>, Refusal> {
     let pools = Resource::Pool(&request.tenant_id, request.pool_id.as_ref());
     caller.may(Action::PoolRead, pools).await?;
-    let nodes = node::list(&app.db, &request).await?;
+    let nodes = node::list(&app.services.db, &request).await?;
     Ok(Json(Nodes { nodes }))
 }
 
@@ -42,6 +49,6 @@ pub(super) async fn get(
 ) -> Result<Json<Node>, Refusal> {
     let pools = Resource::Pool(&request.tenant_id, None);
     caller.may(Action::PoolRead, pools).await?;
-    let node = node::get(&app.db, &request.tenant_id, &request.node_id).await?;
+    let node = node::get(&app.services.db, &request.tenant_id, &request.node_id).await?;
     Ok(Json(node))
 }

@@ -17,7 +17,9 @@ pub(super) async fn create(
 ) -> Result<Json<Pool>, Refusal> {
     let pools = Resource::Pool(&request.tenant_id, None);
     caller.may(Action::PoolAdmin, pools).await?;
-    Ok(Json(pool::create(&app.db, &request, Moment::now()).await?))
+    Ok(Json(
+        pool::create(&app.services.db, &request, Moment::now()).await?,
+    ))
 }
 
 pub(super) async fn list(
@@ -27,7 +29,7 @@ pub(super) async fn list(
 ) -> Result<Json<Pools>, Refusal> {
     let pools = Resource::Pool(&request.tenant_id, None);
     caller.may(Action::PoolRead, pools).await?;
-    let pools = pool::list(&app.db, &request.tenant_id).await?;
+    let pools = pool::list(&app.services.db, &request.tenant_id).await?;
     Ok(Json(Pools { pools }))
 }
 
@@ -38,7 +40,7 @@ pub(super) async fn get(
 ) -> Result<Json<Pool>, Refusal> {
     let this = Resource::Pool(&request.tenant_id, Some(&request.pool_id));
     caller.may(Action::PoolRead, this).await?;
-    Ok(Json(pool::get(&app.db, &request).await?))
+    Ok(Json(pool::get(&app.services.db, &request).await?))
 }
 
 pub(super) async fn update(
@@ -48,7 +50,7 @@ pub(super) async fn update(
 ) -> Result<Json<Pool>, Refusal> {
     let this = Resource::Pool(&request.tenant_id, Some(&request.pool_id));
     caller.may(Action::PoolAdmin, this).await?;
-    Ok(Json(pool::update(&app.db, &request).await?))
+    Ok(Json(pool::update(&app.services.db, &request).await?))
 }
 
 pub(super) async fn archive(
@@ -58,5 +60,7 @@ pub(super) async fn archive(
 ) -> Result<Json<Pool>, Refusal> {
     let this = Resource::Pool(&request.tenant_id, Some(&request.pool_id));
     caller.may(Action::PoolAdmin, this).await?;
-    Ok(Json(pool::archive(&app.db, &request, Moment::now()).await?))
+    Ok(Json(
+        pool::archive(&app.services.db, &request, Moment::now()).await?,
+    ))
 }

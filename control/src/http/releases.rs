@@ -21,7 +21,14 @@ pub(super) async fn register(
         actor: caller.name(),
     };
     let published = request.manifest.get().as_bytes();
-    let release = store::register(&app.db, published, &app.trust, by, Moment::now()).await?;
+    let release = store::register(
+        &app.services.db,
+        published,
+        &app.services.trust,
+        by,
+        Moment::now(),
+    )
+    .await?;
     Ok(Json(release.into()))
 }
 
@@ -31,7 +38,7 @@ pub(super) async fn list(
     Input(_request): Input<ListReleases>,
 ) -> Result<Json<Releases>, Refusal> {
     caller.may(Action::FleetAdmin, Resource::Fleet).await?;
-    let releases = store::list(&app.db, &app.trust).await?;
+    let releases = store::list(&app.services.db, &app.services.trust).await?;
     Ok(Json(Releases {
         releases: releases.into_iter().map(Release::from).collect(),
     }))
@@ -43,6 +50,6 @@ pub(super) async fn get(
     Input(request): Input<GetRelease>,
 ) -> Result<Json<Release>, Refusal> {
     caller.may(Action::FleetAdmin, Resource::Fleet).await?;
-    let release = store::get(&app.db, &request.version, &app.trust).await?;
+    let release = store::get(&app.services.db, &request.version, &app.services.trust).await?;
     Ok(Json(release.into()))
 }

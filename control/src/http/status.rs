@@ -14,7 +14,7 @@ pub(super) async fn healthz() -> Json<Value> {
 /// Ready: its database answers too.
 pub(super) async fn readyz(State(app): State<Shared>) -> Result<Json<Value>, Refusal> {
     let one: Result<i64, sqlx::Error> = sqlx::query_scalar("SELECT 1")
-        .fetch_one(app.db.reader())
+        .fetch_one(app.services.db.reader())
         .await;
     match one {
         Ok(_) => Ok(Json(json!({ "status": "ready" }))),

@@ -28,6 +28,6 @@ pub(super) async fn create(
         };
         caller.may(permission, on).await?;
     }
-    let token = token::create(&app.db, &request, Moment::now()).await?;
+    let token = token::create(&app.services.db, &request, Moment::now()).await?;
     Ok(Json(token))
 }

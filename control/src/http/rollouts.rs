@@ -1,0 +1,70 @@
+//! `rollouts.*`
+
+use axum::{Json, extract::State};
+
+use super::{Shared, caller::Caller, error::Refusal, input::Input};
+use crate::{
+    access::decide::{Action, Resource},
+    api::rollout::{
+        AbortRollout, CreateRollout, ListRollouts, OneRollout, PauseRollout, Rollout, Rollouts,
+    },
+    rollout::service,
+};
+
+pub(super) async fn create(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<CreateRollout>,
+) -> Result<Json<Rollout>, Refusal> {
+    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    let rollout = service::create(&app.services, caller.name(), request).await?;
+    Ok(Json(rollout))
+}
+
+pub(super) async fn list(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<ListRollouts>,
+) -> Result<Json<Rollouts>, Refusal> {
+    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    Ok(Json(service::list(&app.services, request).await?))
+}
+
+pub(super) async fn get(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<OneRollout>,
+) -> Result<Json<Rollout>, Refusal> {
+    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    Ok(Json(service::get(&app.services, request).await?))
+}
+
+pub(super) async fn pause(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<PauseRollout>,
+) -> Result<Json<Rollout>, Refusal> {
+    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    let rollout = service::pause(&app.services, caller.name(), request).await?;
+    Ok(Json(rollout))
+}
+
+pub(super) async fn resume(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<OneRollout>,
+) -> Result<Json<Rollout>, Refusal> {
+    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    let rollout = service::resume(&app.services, caller.name(), request).await?;
+    Ok(Json(rollout))
+}
+
+pub(super) async fn abort(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<AbortRollout>,
+) -> Result<Json<Rollout>, Refusal> {
+    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    let rollout = service::abort(&app.services, caller.name(), request).await?;
+    Ok(Json(rollout))
+}

@@ -1,0 +1,228 @@
+//! `better-compute serve`: everything that control does, in one process.
+//!
+//! Takes a configuration, opens what is behind it, and runs until it is told to stop: then it takes no new work, ends
+//! what is under way and closes the database. It has no opinions of its own.
+
+mod listen;
+mod logs;
+
+use std::{
+    io,
+    net::SocketAddr,
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use axum_server::Handle;
+use thiserror::Error;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    access::{
+        decide::BuiltIn,
+        token::{self, TokenError},
+    },
+    clock::Moment,
+    config::{Config, ConfigError},
+    db::{
+        Db, DbError,
+        lock::{LockError, ServeLock},
+    },
+    downloads::Folder,
+    fleet::{
+        authority::{Authority, AuthorityError},
+        gateway,
+    },
+    http::{self, App},
+    rollout::{controller, service::Services},
+};
+use listen::{Bound, ListenError};
+
+/// Requests that are under way when the service is told to stop get this long.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// Run the control service
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// The configuration
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/etc/better-compute/control.toml"
+    )]
+    config: PathBuf,
+    /// Check the configuration and stop
+    #[arg(long)]
+    check_config: bool,
+    /// How log lines look on standard error
+    #[arg(long, value_enum, default_value_t = logs::LogFormat::Text)]
+    log_format: logs::LogFormat,
+}
+
+/// Runs the service until it is told to stop. Failures are told on standard error.
+pub(crate) fn run(args: &ServeArgs) -> ExitCode {
+    match serve(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            logs::print_failure(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why the service does not run.
+#[derive(Debug, Error)]
+pub(crate) enum ServeError {
+    /// The configuration is no good.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The data folder cannot be used.
+    #[error("cannot use the data folder {}", path.display())]
+    DataDir {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another service has it.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The database.
+    #[error(transparent)]
+    Db(#[from] DbError),
+    /// A statement at start.
+    #[error("the database failed")]
+    Sql(#[from] sqlx::Error),
+    /// The authority.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    /// The first token.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// An address or a certificate.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The operating system gave no threads or signals.
+    #[error("the runtime cannot start")]
+    Runtime(#[source] io::Error),
+    /// A server ended by itself.
+    #[error("the server at {address} ended")]
+    Ended {
+        /// Where it listened.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+fn serve(args: &ServeArgs) -> Result<(), ServeError> {
+    let config = Config::load(&args.config)?;
+    let tls = listen::tls(&config)?;
+    if args.check_config {
+        logs::print_line(&format!("{} is good", args.config.display()));
+        return Ok(());
+    }
+    logs::begin(args.log_format);
+    make_private(&config.data_dir).map_err(|source| ServeError::DataDir {
+        path: config.data_dir.clone(),
+        source,
+    })?;
+    let lock = ServeLock::take(&config.data_dir)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(ServeError::Runtime)?;
+    let done = runtime.block_on(until_stopped(config, tls));
+    drop(lock);
+    done
+}
+
+/// Makes a folder that others cannot look into; one that is there is left as its owner made it.
+fn make_private(dir: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(dir)
+}
+
+async fn until_stopped(
+    config: Config,
+    tls: Option<Arc<rustls::ServerConfig>>,
+) -> Result<(), ServeError> {
+    let (api, link) = (Bound::api(&config)?, Bound::link(&config)?);
+    let parts = Parts::open(&config, &api.url).await?;
+    let stop = CancellationToken::new();
+    let controller = controller::spawn(parts.services.clone(), stop.clone());
+    let app = App {
+        services: parts.services.clone(),
+        authority: Arc::clone(&parts.authority),
+        decider: Arc::new(BuiltIn),
+        link_url: link.url.clone(),
+        downloads: config.downloads.dir.map(Folder::new),
+    };
+    let handle = Handle::new();
+    let server = listen::serve_api(api.socket, tls, http::router(app), handle.clone());
+    let mut server = tokio::spawn(server);
+    logs::print_line(&format!(
+        "control listens: api {} link {}",
+        api.url, link.url
+    ));
+    let ended = tokio::select! {
+        ended = &mut server => Some(ended),
+        told = told_to_stop() => {
+            told.map_err(ServeError::Runtime)?;
+            None
+        }
+    };
+    handle.graceful_shutdown(Some(STOP_GRACE));
+    stop.cancel();
+    let ended = match ended {
+        Some(ended) => ended,
+        None => server.await,
+    };
+    if controller.task.await.is_err() {
+        tracing::error!("the controller ended with a panic");
+    }
+    parts.services.db.close().await;
+    let address = api.address;
+    ended
+        .unwrap_or_else(|panic| Err(io::Error::other(panic)))
+        .map_err(|source| ServeError::Ended { address, source })
+}
+
+/// What the service is made of.
+struct Parts {
+    services: Services,
+    authority: Arc<Authority>,
+}
+
+impl Parts {
+    async fn open(config: &Config, base_url: &str) -> Result<Self, ServeError> {
+        let now = Moment::now();
+        let db = Db::open(&config.data_dir.join("control.db")).await?;
+        gateway::forget_links(&db, now).await?;
+        let authority = Authority::open(&config.data_dir, config.certificate_days, now)?;
+        token::ensure_first(&db, &config.data_dir, now).await?;
+        let downloads_url = match &config.downloads.url {
+            Some(url) => url.as_str().to_owned(),
+            None => format!("{base_url}/api/compute/downloads"),
+        };
+        let trust = config.trust.clone();
+        Ok(Self {
+            services: Services::new(db, trust, &downloads_url, config.offline_grace),
+            authority: Arc::new(authority),
+        })
+    }
+}
+
+async fn told_to_stop() -> io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => tracing::info!("told to stop by SIGTERM"),
+        _ = interrupt.recv() => tracing::info!("told to stop by SIGINT"),
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! What the service tells the person who starts it, and the log.
+
+use std::{error::Error, io::Write as _};
+
+use tracing_subscriber::EnvFilter;
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people and journald
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// Sends the log to standard error: standard output is for what the service is asked to print.
+pub(super) fn begin(format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    let begun = match format {
+        LogFormat::Text => lines.with_ansi(false).try_init(),
+        LogFormat::Json => lines.json().try_init(),
+    };
+    if let Err(error) = begun {
+        tracing::debug!(%error, "a log is being kept already");
+    }
+}
+
+/// One line on standard output.
+pub(super) fn print_line(line: &str) {
+    let mut out = std::io::stdout().lock();
+    if let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush()) {
+        tracing::debug!(%error, "standard output is closed");
+    }
+}
+
+/// A failure and what caused it, on standard error.
+pub(super) fn print_failure(failure: &dyn Error) {
+    let mut text = format!("error: {failure}");
+    let mut cause = failure.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    if let Err(error) = writeln!(std::io::stderr().lock(), "{text}") {
+        tracing::debug!(%error, "standard error is closed");
+    }
+}
