@@ -7,6 +7,8 @@ mod clock;
 mod config;
 mod door;
 mod enrol;
+#[cfg(test)]
+mod fixture;
 mod gateway;
 mod identity;
 mod limits;

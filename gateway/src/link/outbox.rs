@@ -359,3 +359,6 @@ fn bytes_about(event: &Event) -> usize {
         .sum();
     SMALL_FIELDS_BYTES_MAX + log + labels
 }
+
+#[cfg(test)]
+mod tests;

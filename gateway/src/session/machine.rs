@@ -327,3 +327,6 @@ fn name(message: &FromNode) -> &'static str {
         FromNode::Goodbye(_) => "a goodbye",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,391 @@
+//! The outbox against a control that applies what it is sent, over links that break anywhere.
+
+use bc_protocol::{
+    id::AttemptId,
+    limits::{LINK_FRAME_BYTES_MAX, LOG_BYTES_MAX},
+    session::{AttemptFacts, Facts, Outcome},
+};
+use proptest::prelude::*;
+
+use super::*;
+use crate::fixture::{facts, node, opened, session};
+
+fn report(name: u8, connect_seq: u64, number: u64) -> NodeReport {
+    NodeReport {
+        node: node(name),
+        session: session(connect_seq),
+        connect_seq,
+        report: number,
+        facts: facts(number),
+    }
+}
+
+fn closed(name: u8, connect_seq: u64) -> SessionClosed {
+    SessionClosed {
+        node: node(name),
+        session: session(connect_seq),
+        connect_seq,
+        reason: String::new(),
+    }
+}
+
+fn batch(outbox: &mut Outbox) -> Option<Batch> {
+    let frame = outbox.next_batch()?;
+    assert!(frame.len() <= LINK_FRAME_BYTES_MAX);
+    match FromGateway::decode(&frame).unwrap() {
+        FromGateway::Batch(batch) => Some(batch),
+        FromGateway::Hello(hello) => panic!("{hello:?}"),
+    }
+}
+
+/// A word for each event: kind, node's number, counter and report.
+fn words(events: &[Event]) -> Vec<String> {
+    let name = |of: &NodeId| (0..=u8::MAX).find(|name| node(*name) == *of).unwrap();
+    events
+        .iter()
+        .map(|event| match event {
+            Event::Opened(e) => format!("open {} {}.{}", name(&e.node), e.connect_seq, e.report),
+            Event::Report(e) => format!("report {} {}.{}", name(&e.node), e.connect_seq, e.report),
+            Event::Closed(e) => format!("close {} {}", name(&e.node), e.connect_seq),
+            Event::Listed => "listed".to_owned(),
+        })
+        .collect()
+}
+
+fn next(outbox: &mut Outbox) -> Vec<String> {
+    batch(outbox).map_or_else(Vec::new, |batch| words(&batch.events))
+}
+
+fn linked() -> Outbox {
+    let mut outbox = Outbox::default();
+    outbox.linked();
+    assert_eq!(next(&mut outbox), ["listed"]);
+    outbox.acknowledged(1).unwrap();
+    outbox
+}
+
+#[test]
+fn nothing_leaves_without_a_link_and_then_the_newest_does() {
+    let mut outbox = Outbox::default();
+    outbox.opened(opened(0, 1));
+    outbox.reported(report(0, 1, 1));
+    outbox.reported(report(0, 1, 2));
+    outbox.opened(opened(1, 1));
+    outbox.reported(report(1, 1, 4));
+    outbox.closed(closed(1, 1));
+    assert_eq!(next(&mut outbox), [""; 0]);
+    outbox.linked();
+    assert_eq!(
+        next(&mut outbox),
+        ["open 0 1.2", "open 1 1.4", "close 1 1", "listed"]
+    );
+    assert!(!outbox.is_idle());
+    outbox.acknowledged(1).unwrap();
+    assert!(outbox.is_idle());
+}
+
+#[test]
+fn reports_that_wait_become_one() {
+    let mut outbox = linked();
+    outbox.opened(opened(0, 1));
+    assert_eq!(next(&mut outbox), ["open 0 1.0"]);
+    for number in 1..9 {
+        outbox.reported(report(0, 1, number));
+    }
+    assert_eq!(next(&mut outbox), ["report 0 1.8"]);
+    outbox.reported(report(0, 1, 9));
+    outbox.closed(closed(0, 1));
+    assert_eq!(next(&mut outbox), ["report 0 1.9", "close 0 1"]);
+}
+
+#[test]
+fn a_superseded_session_is_heard_no_more() {
+    let mut outbox = linked();
+    outbox.opened(opened(0, 1));
+    outbox.opened(opened(0, 2));
+    outbox.reported(report(0, 1, 7));
+    outbox.closed(closed(0, 1));
+    outbox.opened(opened(0, 1));
+    assert_eq!(next(&mut outbox), ["open 0 2.0"]);
+    assert_eq!(next(&mut outbox), [""; 0]);
+}
+
+#[test]
+fn the_window_bounds_what_is_under_way() {
+    let mut outbox = linked();
+    for connect_seq in 1..20 {
+        outbox.opened(opened(0, connect_seq));
+        let sent = batch(&mut outbox).is_some();
+        assert_eq!(
+            sent,
+            connect_seq <= u64::try_from(LINK_WINDOW_BATCHES).unwrap()
+        );
+    }
+    outbox.acknowledged(3).unwrap();
+    assert_eq!(next(&mut outbox), ["open 0 19.0"]);
+}
+
+#[test]
+fn a_cut_repeats_what_was_not_acknowledged_and_names_who_is_here() {
+    let mut outbox = linked();
+    outbox.opened(opened(0, 1));
+    outbox.opened(opened(1, 1));
+    let lost = batch(&mut outbox).unwrap();
+    outbox.closed(closed(1, 1));
+    outbox.reported(report(0, 1, 1));
+    outbox.linked();
+    assert_eq!(batch(&mut outbox).unwrap(), lost);
+    assert_eq!(next(&mut outbox), ["close 1 1", "open 0 1.1", "listed"]);
+}
+
+#[test]
+fn an_acknowledgement_of_what_was_not_sent_is_a_fault() {
+    let mut outbox = linked();
+    outbox.opened(opened(0, 1));
+    assert!(outbox.acknowledged(2).is_err());
+    let _lost = batch(&mut outbox).unwrap();
+    outbox.acknowledged(2).unwrap();
+    outbox.acknowledged(2).unwrap();
+    outbox.opened(opened(0, 2));
+    let _lost = batch(&mut outbox).unwrap();
+    outbox.linked();
+    assert!(outbox.acknowledged(3).is_err());
+}
+
+#[test]
+fn too_many_ended_sessions_are_left_to_the_next_listing() {
+    let mut outbox = Outbox::bounded(2);
+    outbox.linked();
+    assert_eq!(next(&mut outbox), ["listed"]);
+    outbox.opened(opened(9, 1));
+    for name in 0..4 {
+        outbox.opened(opened(name, 1));
+        outbox.closed(closed(name, 1));
+        assert!(outbox.nodes.len() <= 4);
+    }
+    assert!(outbox.needs_link());
+    assert_eq!(next(&mut outbox), [""; 0]);
+    outbox.linked();
+    assert_eq!(
+        next(&mut outbox),
+        ["open 9 1.0", "open 3 1.0", "close 3 1", "listed"]
+    );
+}
+
+#[test]
+fn logs_that_fill_a_frame_go_in_several() {
+    let mut outbox = linked();
+    for name in 0..200 {
+        let attempt = AttemptFacts {
+            id: AttemptId::derived(&[]),
+            target: String::new(),
+            outcome: Outcome::Crashed,
+            is_final: true,
+            tries: 1,
+            code: String::new(),
+            message: String::new(),
+            exit_status: None,
+            signal: None,
+            log: "x".repeat(LOG_BYTES_MAX),
+        };
+        let facts = Facts {
+            last_attempt: Some(attempt),
+            ..facts(0)
+        };
+        outbox.opened(SessionOpened {
+            facts,
+            ..opened(name, 1)
+        });
+    }
+    let batches: Vec<usize> = std::iter::from_fn(|| batch(&mut outbox))
+        .map(|batch| batch.events.len())
+        .collect();
+    assert_eq!(batches.len(), LINK_WINDOW_BATCHES);
+    assert_eq!(batches.iter().sum::<usize>(), 4 * batches[0]);
+}
+
+/// What control knows: for each node its newest pair, whether it is online, and the link that named it.
+#[derive(Default)]
+struct Control {
+    nodes: BTreeMap<NodeId, Known>,
+    ended: BTreeMap<NodeId, u64>,
+    link: u64,
+    newest_batch: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    pair: (u64, u64),
+    online: bool,
+    link: u64,
+    facts: Facts,
+}
+
+impl Control {
+    fn apply(&mut self, batch: &Batch) {
+        self.newest_batch = self.newest_batch.max(batch.number);
+        for event in &batch.events {
+            match event {
+                Event::Opened(e) => {
+                    self.newer(&e.node, (e.connect_seq, e.report), &e.facts);
+                    let ended = self.ended.get(&e.node).copied().unwrap_or(0);
+                    let known = self.nodes.get_mut(&e.node).unwrap();
+                    if known.pair.0 == e.connect_seq {
+                        known.online = ended < e.connect_seq;
+                        known.link = self.link;
+                    }
+                }
+                Event::Report(e) => self.newer(&e.node, (e.connect_seq, e.report), &e.facts),
+                Event::Closed(e) => {
+                    let ended = self.ended.entry(e.node.clone()).or_default();
+                    *ended = (*ended).max(e.connect_seq);
+                    if let Some(known) = self.nodes.get_mut(&e.node)
+                        && known.pair.0 <= e.connect_seq
+                    {
+                        known.online = false;
+                    }
+                }
+                Event::Listed => {
+                    for known in self.nodes.values_mut() {
+                        known.online &= known.link == self.link;
+                    }
+                }
+            }
+        }
+    }
+
+    fn newer(&mut self, node: &NodeId, pair: (u64, u64), facts: &Facts) {
+        let (online, link) = (true, self.link);
+        let fresh = Known {
+            pair,
+            online,
+            link,
+            facts: facts.clone(),
+        };
+        match self.nodes.get_mut(node) {
+            None => {
+                self.nodes.insert(node.clone(), fresh);
+            }
+            Some(known) if known.pair < pair => {
+                known.online |= known.pair.0 < pair.0;
+                (known.pair, known.facts, known.link) = (pair, facts.clone(), link);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Open(u8),
+    Report(u8),
+    Close(u8),
+    Send,
+    Ack,
+    Cut,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0_u8..4).prop_map(Step::Open),
+        (0_u8..4).prop_map(Step::Report),
+        (0_u8..4).prop_map(Step::Close),
+        Just(Step::Send),
+        Just(Step::Ack),
+        Just(Step::Cut),
+    ]
+}
+
+/// A gateway, its links and control.
+#[derive(Default)]
+struct World {
+    outbox: Outbox,
+    control: Control,
+    /// Sent on this link, in order, and not arrived.
+    wire: VecDeque<Batch>,
+    /// What is true: the live sessions with their newest report.
+    live: BTreeMap<u8, (u64, u64)>,
+    /// What was said last of each node.
+    said: BTreeMap<u8, (u64, u64)>,
+    connect_seq: u64,
+}
+
+impl World {
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Open(name) => {
+                self.connect_seq += 1;
+                self.live.insert(name, (self.connect_seq, 0));
+                self.said.insert(name, (self.connect_seq, 0));
+                self.outbox.opened(opened(name, self.connect_seq));
+            }
+            Step::Report(name) => {
+                if let Some((connect_seq, number)) = self.live.get_mut(&name) {
+                    *number += 1;
+                    self.said.insert(name, (*connect_seq, *number));
+                    self.outbox.reported(report(name, *connect_seq, *number));
+                }
+            }
+            Step::Close(name) => {
+                if let Some((connect_seq, _)) = self.live.remove(&name) {
+                    self.outbox.closed(closed(name, connect_seq));
+                }
+            }
+            Step::Send => self.wire.extend(batch(&mut self.outbox)),
+            Step::Ack => {
+                if let Some(batch) = self.wire.pop_front() {
+                    self.control.apply(&batch);
+                    self.outbox.acknowledged(batch.number).unwrap();
+                }
+            }
+            Step::Cut => {
+                // Control may have committed some of what it could not acknowledge.
+                let committed = self.wire.len() / 2;
+                for batch in self.wire.drain(..).take(committed) {
+                    self.control.apply(&batch);
+                }
+                self.control.link += 1;
+                self.outbox.linked();
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        self.step(Step::Cut);
+        while !self.outbox.is_idle() {
+            self.step(Step::Send);
+            self.step(Step::Ack);
+        }
+    }
+}
+
+proptest! {
+    /// However links break, control ends up knowing exactly who is here and what every node said last, also of those
+    /// who have left.
+    #[test]
+    fn control_learns_the_truth(steps in prop::collection::vec(step(), 0..120)) {
+        let mut world = World::default();
+        for step in steps {
+            world.step(step);
+            prop_assert!(world.outbox.unacknowledged.len() <= LINK_WINDOW_BATCHES);
+            prop_assert!(world.outbox.nodes.len() <= 4);
+            prop_assert!(world.outbox.fresh.len() <= world.outbox.nodes.len());
+        }
+        world.settle();
+        for name in 0..4 {
+            let known = world.control.nodes.get(&node(name));
+            prop_assert_eq!(
+                known.is_some_and(|known| known.online),
+                world.live.contains_key(&name),
+                "node {}: {:?}", name, known
+            );
+            prop_assert_eq!(known.map(|known| known.pair), world.said.get(&name).copied());
+            if let Some(known) = known {
+                prop_assert_eq!(&known.facts, &facts(known.pair.1));
+            }
+        }
+        // What is over is forgotten.
+        prop_assert_eq!(world.outbox.nodes.len(), world.live.len());
+        prop_assert_eq!(world.outbox.ended, 0);
+    }
+}
