@@ -14,7 +14,11 @@ use std::{
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{
-    Request, Response, StatusCode, body::Incoming, server::conn::http1, service::service_fn,
+    Request, Response, StatusCode,
+    body::Incoming,
+    header::{CONNECTION, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
 };
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -47,7 +51,6 @@ where
         std::future::ready(Ok::<_, Infallible>(response))
     });
     let parts = http1::Builder::new()
-        .keep_alive(false)
         .max_buf_size(REQUEST_HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service)
         .without_shutdown()
@@ -73,5 +76,8 @@ fn answer(request: &Request<Incoming>) -> Response<Full<Bytes>> {
 fn plain(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(text + "\n"));
     *response.status_mut() = status;
+    // One request a connection.
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(CONNECTION, close);
     response
 }

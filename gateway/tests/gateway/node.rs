@@ -1,0 +1,154 @@
+//! A node that says what a test wants.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+
+use bc_protocol::{
+    digest::Sha256,
+    id::NodeId,
+    platform::Platform,
+    sequence::{ReleaseFloor, Sequence},
+    session::{Facts, FromGateway, FromNode, Goodbye, Hello, ProtocolRange, StatusReport, Welcome},
+};
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_tungstenite::{WebSocketStream, client_async, tungstenite::Message};
+
+use crate::{authority::Authority, soon};
+
+pub(crate) struct Node {
+    pub(crate) id: NodeId,
+    tls: Arc<ClientConfig>,
+}
+
+/// The node's end of a session.
+pub(crate) struct Session {
+    pub(crate) socket: WebSocketStream<TlsStream<TcpStream>>,
+}
+
+impl Node {
+    pub(crate) fn new(authority: &Authority, name: &str) -> Self {
+        let id = NodeId::derived(&[name.as_bytes()]);
+        let tls = authority.node(&id);
+        Self { id, tls }
+    }
+
+    /// An upgraded connection on which nothing was said.
+    pub(crate) async fn connect(&self, gateway: SocketAddr) -> Session {
+        let stream = secure(gateway, &self.tls).await.unwrap();
+        let url = format!("wss://{gateway}/session");
+        let (socket, _) = soon(client_async(url, stream)).await.unwrap();
+        Session { socket }
+    }
+
+    /// A session that was welcomed.
+    pub(crate) async fn open(&self, gateway: SocketAddr, connect_seq: u64) -> Session {
+        let mut session = self.connect(gateway).await;
+        session.hello(connect_seq).await;
+        session.welcome().await;
+        session
+    }
+}
+
+impl Session {
+    pub(crate) async fn hello(&mut self, connect_seq: u64) {
+        self.say(FromNode::Hello(hello(connect_seq))).await;
+    }
+
+    pub(crate) async fn report(&mut self, number: u64) {
+        let facts = facts(number);
+        self.say(FromNode::Report(StatusReport { number, facts }))
+            .await;
+    }
+
+    pub(crate) async fn say(&mut self, message: FromNode) {
+        self.send(Message::Binary(message.encode())).await;
+    }
+
+    pub(crate) async fn send(&mut self, message: Message) {
+        soon(self.socket.send(message)).await.unwrap();
+    }
+
+    /// The next message; none at the end.
+    pub(crate) async fn next(&mut self) -> Option<FromGateway> {
+        loop {
+            match soon(self.socket.next()).await {
+                Some(Ok(Message::Binary(bytes))) => {
+                    return Some(FromGateway::decode(&bytes).unwrap());
+                }
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_))) => {}
+                Some(Ok(other)) => panic!("{other:?}"),
+                Some(Err(_)) | None => return None,
+            }
+        }
+    }
+
+    pub(crate) async fn welcome(&mut self) -> Welcome {
+        match self.next().await {
+            Some(FromGateway::Welcome(welcome)) => welcome,
+            other => panic!("expected a welcome, found {other:?}"),
+        }
+    }
+
+    /// Why the gateway leaves; nothing comes after it.
+    pub(crate) async fn goodbye(&mut self) -> Goodbye {
+        match self.next().await {
+            Some(FromGateway::Goodbye(goodbye)) => {
+                assert_eq!(self.next().await, None);
+                goodbye
+            }
+            other => panic!("expected a goodbye, found {other:?}"),
+        }
+    }
+
+    /// Still there: the gateway answers.
+    pub(crate) async fn is_alive(&mut self) {
+        let payload = Bytes::from_static(b"there?");
+        self.send(Message::Ping(payload.clone())).await;
+        let answer = soon(self.socket.next()).await;
+        assert_eq!(answer.unwrap().unwrap(), Message::Pong(payload));
+    }
+}
+
+/// A TLS connection, as far as this end can tell.
+pub(crate) async fn secure(
+    gateway: SocketAddr,
+    tls: &Arc<ClientConfig>,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect(gateway).await?;
+    stream.set_nodelay(true)?;
+    let name = ServerName::from(gateway.ip());
+    soon(TlsConnector::from(Arc::clone(tls)).connect(name, stream)).await
+}
+
+pub(crate) fn hello(connect_seq: u64) -> Hello {
+    Hello {
+        nonce: [9; 16],
+        protocols: ProtocolRange::CURRENT,
+        connect_seq,
+        facts: facts(0),
+        commands_in_flight: Vec::new(),
+        labels: BTreeMap::from([("hostname".to_owned(), "test".to_owned())]),
+    }
+}
+
+/// Facts that differ from others by their generation.
+pub(crate) fn facts(observed_generation: u64) -> Facts {
+    Facts {
+        version: "1.0.0".parse().unwrap(),
+        platform: Platform::host(),
+        boot_id: "boot".to_owned(),
+        slot: None,
+        sequence: Sequence::PACKAGED,
+        digest: Sha256::of(b""),
+        floor: ReleaseFloor::NONE,
+        trial: None,
+        last_attempt: None,
+        progress: None,
+        observed_generation,
+        held: None,
+    }
+}
