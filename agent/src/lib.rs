@@ -3,6 +3,8 @@
 //! The program hands in what it was built as, and the library does the rest, so that a build of another version
 //! compiles nothing but `main.rs` anew.
 
+#[cfg(test)]
+mod authority;
 mod cli;
 mod clock;
 mod config;

@@ -3,5 +3,6 @@
 mod connect_seq;
 pub(crate) mod fetch;
 pub(crate) mod limits;
+mod line;
 mod session;
 mod socket;

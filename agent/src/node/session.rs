@@ -6,6 +6,8 @@
 
 mod backoff;
 mod live;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use std::{collections::BTreeMap, time::Instant};
@@ -15,6 +17,8 @@ use bc_protocol::session::{
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
+#[cfg(test)]
+pub(crate) use tests::facts;
 pub(crate) use words::{Ending, Ignored, Input, Leaving, Output, Wakeup};
 
 use self::{backoff::Backoff, live::Live};
@@ -205,6 +209,9 @@ impl Session {
         frame: Result<FromGateway, bc_protocol::session::FrameError>,
         now: Instant,
     ) -> Vec<Output> {
+        if matches!(self.state, State::Over) {
+            return Vec::new();
+        }
         self.heard(now);
         let frame = match frame {
             Ok(frame) => frame,

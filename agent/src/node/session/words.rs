@@ -9,6 +9,8 @@ use bc_protocol::{
 };
 use thiserror::Error;
 
+use crate::updater::machine::Lost;
+
 /// Something that happened.
 #[derive(Debug)]
 pub(crate) enum Input {
@@ -122,37 +124,26 @@ pub(crate) enum Ending {
     Broken(String),
 }
 
-/// What an ending says about the binary that runs: the watchdog's judge asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Nobody was there: nothing follows.
-    Unreachable,
-    /// Somebody was there and had no time: nothing follows either.
-    NotNow,
-    /// Somebody was there, and it did not work out.
-    Closed,
-}
-
 impl Ending {
     /// What it says about the binary that runs.
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub(crate) fn lost(&self) -> Lost {
         match self {
-            Self::Unreachable(_) | Self::OpenOverdue => Verdict::Unreachable,
-            Self::Refused(429 | 503) => Verdict::NotNow,
+            Self::Unreachable(_) | Self::OpenOverdue => Lost::Unreachable,
+            Self::Refused(429 | 503) => Lost::NotNow,
             Self::Goodbye(goodbye) => match goodbye.reason {
                 GoodbyeReason::Stopping
                 | GoodbyeReason::Superseded { .. }
                 | GoodbyeReason::Removed
-                | GoodbyeReason::Overloaded => Verdict::NotNow,
+                | GoodbyeReason::Overloaded => Lost::NotNow,
                 GoodbyeReason::ProtocolTooNew
                 | GoodbyeReason::ProtocolError
-                | GoodbyeReason::Updating => Verdict::Closed,
+                | GoodbyeReason::Updating => Lost::Closed,
             },
             Self::Refused(_)
             | Self::WelcomeOverdue
             | Self::Silent(_)
             | Self::Closed(_)
-            | Self::Broken(_) => Verdict::Closed,
+            | Self::Broken(_) => Lost::Closed,
         }
     }
 }

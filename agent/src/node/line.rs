@@ -1,0 +1,223 @@
+//! The node's line to its fleet: one session machine and the socket that it asks for.
+//!
+//! Takes the node's facts and the wish to leave; gives news of the session. It carries out what the machine decides,
+//! one output after the other, and has no opinion of its own.
+
+use std::{collections::BTreeMap, pin::Pin, sync::Arc};
+
+use bc_protocol::{
+    session::Facts,
+    spec::{NodeSpec, SpecError},
+};
+use rustls::ClientConfig;
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    connect_seq::ConnectSeq,
+    session::{Beginning, Ending, Input, Leaving, Output, Session},
+    socket::{self, Socket},
+};
+use crate::clock;
+
+/// What the rest of the node learns.
+#[derive(Debug, PartialEq)]
+pub(crate) enum News {
+    /// A gateway welcomed this process.
+    Welcomed {
+        /// Which.
+        gateway: String,
+    },
+    /// There is no session, or no longer.
+    Lost(Ending),
+    /// The node's desired state came.
+    Spec(Result<NodeSpec, SpecError>),
+}
+
+/// What a line is made of.
+pub(crate) struct Setup {
+    /// Where gateways can be reached; one at least.
+    pub(crate) gateways: Vec<String>,
+    /// How to speak to them.
+    pub(crate) tls: Arc<ClientConfig>,
+    /// The number of the latest connection.
+    pub(crate) counter: ConnectSeq,
+    /// Randomness, for as long as the line lives.
+    pub(crate) seed: [u8; 32],
+    /// The owner's labels.
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+/// Keeps a session until `leaving` says to leave, and the Goodbye is out.
+pub(crate) async fn keep(
+    setup: Setup,
+    facts: watch::Receiver<Facts>,
+    leaving: impl Future<Output = Leaving>,
+    news: mpsc::Sender<News>,
+) {
+    let mut facts = facts;
+    let beginning = Beginning {
+        gateways: setup.gateways,
+        connect_seq: setup.counter.latest(),
+        facts: facts.borrow_and_update().clone(),
+        seed: setup.seed,
+    };
+    let mut line = Line {
+        session: Session::new(beginning, clock::instant()),
+        link: Link::None,
+        tls: setup.tls,
+        counter: setup.counter,
+        labels: setup.labels,
+        news,
+    };
+    let mut leaving = std::pin::pin!(leaving);
+    let mut stays = true;
+    while let Some((at, _)) = line.session.next_wakeup() {
+        let input = tokio::select! {
+            // Leaving comes first: a gateway that talks without a pause must not keep us.
+            biased;
+            why = &mut leaving, if stays => {
+                stays = false;
+                Input::Leave(why)
+            }
+            () = sleep_until(Instant::from_std(at)) => Input::Tick,
+            input = line.link.next() => line.opened(input),
+            changed = facts.changed(), if stays => match changed {
+                Ok(()) => Input::Facts(Box::new(facts.borrow_and_update().clone())),
+                Err(_) => {
+                    stays = false;
+                    Input::Leave(Leaving::Stopping)
+                }
+            },
+        };
+        line.take(input).await;
+    }
+}
+
+struct Line {
+    session: Session,
+    link: Link,
+    tls: Arc<ClientConfig>,
+    counter: ConnectSeq,
+    labels: BTreeMap<String, String>,
+    news: mpsc::Sender<News>,
+}
+
+enum Link {
+    None,
+    Opening(Pin<Box<dyn Future<Output = Result<Socket, Ending>> + Send>>),
+    Open(Box<Socket>),
+}
+
+/// What a link has to say.
+enum Said {
+    Opened(Box<Socket>),
+    Input(Input),
+}
+
+impl Link {
+    /// The next thing that happens; nothing ever does without a link. Dropping the future loses nothing.
+    async fn next(&mut self) -> Said {
+        match self {
+            Self::None => std::future::pending().await,
+            Self::Opening(opening) => match opening.await {
+                Ok(socket) => Said::Opened(Box::new(socket)),
+                Err(ending) => Said::Input(Input::NotOpened(ending)),
+            },
+            Self::Open(socket) => Said::Input(socket.next().await),
+        }
+    }
+}
+
+impl Line {
+    fn opened(&mut self, said: Said) -> Input {
+        match said {
+            Said::Opened(socket) => {
+                self.link = Link::Open(socket);
+                let labels = crate::labels::current(&self.labels);
+                Input::Opened { labels }
+            }
+            Said::Input(input) => {
+                if matches!(input, Input::NotOpened(_) | Input::Closed(_)) {
+                    self.link = Link::None;
+                }
+                input
+            }
+        }
+    }
+
+    async fn take(&mut self, input: Input) {
+        let mut input = Some(input);
+        while let Some(next) = input.take() {
+            for output in self.session.step(next, clock::instant()) {
+                if let Err(ending) = self.carry_out(output).await {
+                    // The rest of the list still holds: without a socket its frames go nowhere.
+                    self.link = Link::None;
+                    input = Some(Input::Closed(ending));
+                }
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, output: Output) -> Result<(), Ending> {
+        match output {
+            Output::Open {
+                gateway,
+                connect_seq,
+            } => self.open(gateway, connect_seq),
+            Output::Send(frame) => {
+                if let Link::Open(socket) = &mut self.link {
+                    socket.send(frame).await?;
+                }
+            }
+            Output::Ping => {
+                if let Link::Open(socket) = &mut self.link {
+                    socket.ping().await?;
+                }
+            }
+            Output::Close => {
+                if let Link::Open(socket) = &mut self.link {
+                    socket.close().await?;
+                }
+            }
+            Output::HangUp => self.link = Link::None,
+            Output::Spec(spec) => self.tell(News::Spec(spec)).await,
+            Output::Welcomed {
+                gateway,
+                session,
+                upgrade_required,
+            } => {
+                tracing::info!(%gateway, %session, upgrade_required, "welcomed");
+                self.tell(News::Welcomed { gateway }).await;
+            }
+            Output::Lost { ending, retry_in } => {
+                let retry_in_ms = retry_in.as_millis();
+                tracing::warn!(%ending, retry_in_ms, "no session");
+                self.tell(News::Lost(ending)).await;
+            }
+            Output::Ignored(ignored) => tracing::info!(%ignored, "ignored"),
+            Output::Over => tracing::debug!("the session is over"),
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, gateway: String, connect_seq: u64) {
+        // A full disk must not keep a node from its gateway. Should the number be used twice after a restart, the
+        // gateway names the higher one.
+        if let Err(error) = self.counter.reserve(connect_seq) {
+            tracing::warn!(%error, connect_seq, "the connection's number cannot be kept");
+        }
+        tracing::debug!(%gateway, connect_seq, "connecting");
+        self.link = Link::Opening(Box::pin(socket::open(gateway, Arc::clone(&self.tls))));
+    }
+
+    async fn tell(&mut self, news: News) {
+        // Nobody listens once the node ends.
+        drop(self.news.send(news).await);
+    }
+}
+
+#[cfg(test)]
+mod tests;
