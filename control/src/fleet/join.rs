@@ -312,3 +312,6 @@ async fn gateway_urls(tx: &mut Tx) -> Result<Vec<String>, sqlx::Error> {
         .fetch_all(&mut **tx)
         .await
 }
+
+#[cfg(test)]
+mod tests;

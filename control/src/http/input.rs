@@ -73,13 +73,13 @@ fn wrong(error: &serde_path_to_error::Error<serde_json::Error>) -> ErrorObject {
     }
 }
 
-/// The field that an error is about. One that is missing is named in the text alone.
+/// The field that an error is about. One that is missing, or there twice, is named in the text alone.
 fn field(error: &serde_path_to_error::Error<serde_json::Error>, problem: &str) -> String {
     let path = error.path().to_string();
-    let missing = problem
-        .strip_prefix("missing field `")
-        .and_then(|rest| rest.split('`').next());
-    match (path.as_str(), missing) {
+    let named = ["missing field `", "duplicate field `"]
+        .iter()
+        .find_map(|start| problem.strip_prefix(start)?.split('`').next());
+    match (path.as_str(), named) {
         (".", Some(name)) => name.to_owned(),
         (path, Some(name)) => format!("{path}.{name}"),
         (".", None) => "body".to_owned(),

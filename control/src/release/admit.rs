@@ -111,3 +111,6 @@ pub(crate) enum AdmitRefusal {
     #[error(transparent)]
     Artifacts(#[from] ArtifactError),
 }
+
+#[cfg(test)]
+mod tests;
