@@ -1,16 +1,57 @@
 //! The command line.
 //!
-//! Takes the process's arguments, gives its exit code.
+//! Takes the process's arguments, variables and config file, gives its exit code. Everything but `serve` and `release`
+//! is a call to a control's API, by the same types that the API is made of.
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anstream::ColorChoice;
+use clap::{Command as Tree, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+mod ask;
+mod client;
+mod completions;
+mod config;
+mod contexts;
+mod exit;
+mod failure;
+mod gateways;
+mod globals;
+mod help;
+mod issued;
+mod join_tokens;
+mod limits;
+mod login;
+mod nodes;
+mod online;
+mod pools;
+mod print;
+mod query;
 mod release;
+mod releases;
+mod rollouts;
+mod secret;
+mod settings;
+mod sheet;
+mod span;
+mod tokens;
 
-/// Roll one signed release through a fleet.
+use exit::Exit;
+use failure::Failure;
+use globals::{Color, Globals};
+use online::Online;
+use settings::{Environment, output_at_least};
+
+/// Roll one signed release through a fleet, wave by wave
+///
+/// `serve` is the control service; everything else talks to one, or signs releases offline.
 #[derive(Debug, Parser)]
-#[command(name = "better-compute")]
+#[command(
+    name = "better-compute",
+    version,
+    disable_help_subcommand = true,
+    after_help = "Exit codes: better-compute help exit-codes"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -18,17 +59,159 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make keys, sign releases and check them, offline
+    Serve(crate::serve::ServeArgs),
     #[command(subcommand)]
     Release(release::ReleaseCommand),
-    Serve(crate::serve::ServeArgs),
+    #[command(flatten)]
+    Remote(RemoteCommand),
+    #[command(flatten)]
+    Local(LocalCommand),
+}
+
+/// Commands that are calls to control.
+#[derive(Debug, Subcommand)]
+enum RemoteCommand {
+    #[command(subcommand)]
+    Releases(releases::ReleasesCommand),
+    #[command(subcommand)]
+    Rollouts(rollouts::RolloutsCommand),
+    #[command(subcommand)]
+    Pools(pools::PoolsCommand),
+    #[command(subcommand)]
+    Nodes(nodes::NodesCommand),
+    #[command(subcommand)]
+    JoinTokens(join_tokens::JoinTokensCommand),
+    #[command(subcommand)]
+    Gateways(gateways::GatewaysCommand),
+    #[command(subcommand)]
+    Tokens(tokens::TokensCommand),
+}
+
+/// Commands that are about this program itself.
+#[derive(Debug, Subcommand)]
+enum LocalCommand {
+    Login(login::Login),
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    Completions(completions::Completions),
+    Help(help::Help),
 }
 
 /// Does what the arguments say.
 #[must_use]
 pub fn main() -> ExitCode {
-    match Cli::parse().command {
-        Command::Release(command) => command.run(),
+    let matches = match tree().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return refuse(&error),
+    };
+    match parsed(&matches) {
+        Ok((command, flags)) => run(command, &flags),
+        Err(error) => refuse(&error),
+    }
+}
+
+fn tree() -> Tree {
+    Globals::spread(Cli::command())
+}
+
+fn parsed(matches: &clap::ArgMatches) -> Result<(Command, Globals), clap::Error> {
+    Ok((
+        Cli::from_arg_matches(matches)?.command,
+        Globals::collect(matches)?,
+    ))
+}
+
+/// Prints clap's own message: help and version are no failure, a command line that makes no sense is.
+fn refuse(error: &clap::Error) -> ExitCode {
+    // Where nobody can be told, the exit code says it.
+    let _untold = error.print();
+    if error.use_stderr() {
+        Exit::Usage.into()
+    } else {
+        Exit::Done.into()
+    }
+}
+
+fn run(command: Command, flags: &Globals) -> ExitCode {
+    match flags.color {
+        Some(Color::Always) => ColorChoice::Always.write_global(),
+        Some(Color::Never) => ColorChoice::Never.write_global(),
+        Some(Color::Auto) | None => {}
+    }
+    match command {
         Command::Serve(args) => crate::serve::run(&args),
+        Command::Release(command) => command.run(),
+        Command::Remote(command) => end(flags, |environment| {
+            let online = Online::open(flags, environment)?;
+            block_on(command.run(&online))
+        }),
+        Command::Local(command) => end(flags, |environment| command.run(flags, environment)),
+    }
+}
+
+impl RemoteCommand {
+    async fn run(self, online: &Online) -> Result<Exit, Failure> {
+        match self {
+            Self::Releases(command) => command.run(online).await,
+            Self::Rollouts(command) => command.run(online).await,
+            Self::Pools(command) => command.run(online).await,
+            Self::Nodes(command) => command.run(online).await,
+            Self::JoinTokens(command) => command.run(online).await,
+            Self::Gateways(command) => command.run(online).await,
+            Self::Tokens(command) => command.run(online).await,
+        }
+    }
+}
+
+impl LocalCommand {
+    fn run(self, flags: &Globals, environment: &Environment) -> Result<Exit, Failure> {
+        match self {
+            Self::Login(command) => block_on(command.run(flags, environment)),
+            Self::Config(command) => command.run(flags, environment),
+            Self::Completions(command) => command.run(tree()),
+            Self::Help(command) => command.run(tree()),
+        }
+    }
+}
+
+/// Runs a command and tells how it failed, if it did.
+fn end(flags: &Globals, command: impl FnOnce(&Environment) -> Result<Exit, Failure>) -> ExitCode {
+    let environment = Environment::of_process();
+    let output = match &environment {
+        Ok(environment) => output_at_least(flags, environment),
+        Err(_) => flags.output.unwrap_or_default(),
+    };
+    let ended = environment
+        .map_err(Failure::from)
+        .and_then(|environment| command(&environment));
+    let exit = ended.unwrap_or_else(|failure| {
+        failure.print(output);
+        failure.exit()
+    });
+    exit.into()
+}
+
+/// Waits for a command, or for Ctrl-C.
+fn block_on(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::Runtime)?;
+    runtime.block_on(async {
+        tokio::select! {
+            biased;
+            ended = command => ended,
+            Ok(()) = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_of_commands_holds_together() {
+        tree().debug_assert();
     }
 }

@@ -1,0 +1,145 @@
+//! What a command that talks to control works with.
+//!
+//! Takes flags, variables and files, gives a client and a printer. Refuses to send a token where others can read it.
+
+use std::{fs::File, io::Read, path::Path};
+
+use bc_protocol::id::PoolId;
+use serde::{Serialize, de::DeserializeOwned};
+use url::Url;
+
+use super::{
+    client::{Client, Roots, is_loopback},
+    exit::Exit,
+    failure::Failure,
+    globals::Globals,
+    limits::CA_BYTES_MAX,
+    print::{Printer, View},
+    secret::Secret,
+    settings::{Cleartext, Environment, Settings, TokenSource},
+    sheet::Headers,
+};
+use crate::api::fleet::{ListPools, Pools};
+
+/// A control to talk to, and a way to show what it says.
+#[derive(Clone, Debug)]
+pub(super) struct Online {
+    /// Calls control.
+    pub client: Client,
+    /// Shows answers.
+    pub printer: Printer,
+}
+
+impl Online {
+    /// Reads what the flags, the variables and the config file name.
+    pub(super) fn open(flags: &Globals, environment: &Environment) -> Result<Self, Failure> {
+        let settings = Settings::load(flags, environment)?;
+        let token = match &settings.token {
+            Some(token) => read_token(&token.value)?,
+            None => return Err(Failure::NoToken),
+        };
+        Ok(Self {
+            client: client(&settings, &token)?,
+            printer: printer(flags, &settings),
+        })
+    }
+
+    /// Calls a method and shows its answer.
+    pub(super) async fn show<T: View + DeserializeOwned>(
+        &self,
+        method: &'static str,
+        request: &impl Serialize,
+    ) -> Result<Exit, Failure> {
+        let answer = self.client.call::<T>(method, request).await?;
+        self.printer.show(&answer)?;
+        Ok(Exit::Done)
+    }
+
+    /// The pool that people mean by an id or a name.
+    pub(super) async fn pool(&self, named: &str) -> Result<PoolId, Failure> {
+        if let Ok(id) = named.parse() {
+            return Ok(id);
+        }
+        let request = ListPools {
+            tenant_id: self.client.tenant.clone(),
+        };
+        let pools = self.client.call::<Pools>("pools/list", &request).await?;
+        pools
+            .value
+            .pools
+            .into_iter()
+            .find(|pool| pool.name == named && pool.archived_at.is_none())
+            .map(|pool| pool.id)
+            .ok_or_else(|| Failure::NoPool {
+                name: named.to_owned(),
+            })
+    }
+}
+
+/// A client for the control of these settings, as the holder of `token`.
+pub(super) fn client(settings: &Settings, token: &Secret) -> Result<Client, Failure> {
+    let url = settings.url.value.clone();
+    refuse_cleartext(&url, settings.cleartext)?;
+    let roots = match &settings.ca_file {
+        Some(file) => Roots::Only(read_bounded(&file.value)?),
+        None => Roots::System,
+    };
+    Ok(Client::new(
+        url,
+        settings.tenant.value.clone(),
+        token,
+        &roots,
+    )?)
+}
+
+/// A printer after these settings.
+pub(super) fn printer(flags: &Globals, settings: &Settings) -> Printer {
+    Printer {
+        output: settings.output.value,
+        query: flags.query.clone(),
+        headers: if flags.no_headers {
+            Headers::Hidden
+        } else {
+            Headers::Shown
+        },
+    }
+}
+
+/// The token itself.
+pub(super) fn read_token(source: &TokenSource) -> Result<Secret, Failure> {
+    let secret = match source {
+        TokenSource::Given(secret) => secret.clone(),
+        TokenSource::File(path) => Secret::read(path).map_err(|source| Failure::Read {
+            path: path.clone(),
+            source,
+        })?,
+    };
+    if secret.expose().is_empty() {
+        return Err(Failure::NoToken);
+    }
+    Ok(secret)
+}
+
+fn refuse_cleartext(url: &Url, cleartext: Cleartext) -> Result<(), Failure> {
+    let readable = url.scheme() == "http" && !is_loopback(url);
+    match cleartext {
+        Cleartext::Refused if readable => Err(Failure::Cleartext {
+            host: url.host_str().unwrap_or_default().to_owned(),
+        }),
+        Cleartext::Refused | Cleartext::Allowed => Ok(()),
+    }
+}
+
+fn read_bounded(path: &Path) -> Result<Vec<u8>, Failure> {
+    let failed = |source| Failure::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let mut bytes = Vec::new();
+    File::open(path)
+        .map_err(failed)?
+        .take(CA_BYTES_MAX)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    Ok(bytes)
+}

@@ -1,0 +1,34 @@
+//! `pools create`.
+
+use bc_protocol::share::Share;
+use clap::Args;
+
+use crate::{
+    api::fleet::{CreatePool, Pool, PoolPolicy},
+    cli::{exit::Exit, failure::Failure, online::Online},
+};
+
+/// Make a pool that nodes can join
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Create {
+    /// What people call it
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The share of its nodes that may be disrupted at once, 0 to 1; control's default is 0.05
+    #[arg(long, value_name = "SHARE")]
+    budget: Option<Share>,
+}
+
+impl Create {
+    pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
+        let policy = self
+            .budget
+            .map(|disruption_budget| PoolPolicy { disruption_budget });
+        let request = CreatePool {
+            tenant_id: online.client.tenant.clone(),
+            name: self.name,
+            policy: policy.unwrap_or_default(),
+        };
+        online.show::<Pool>("pools/create", &request).await
+    }
+}

@@ -1,0 +1,38 @@
+//! `pools update`.
+
+use bc_protocol::share::Share;
+use clap::Args;
+
+use crate::{
+    api::fleet::{Pool, PoolPolicy, UpdatePool},
+    cli::{exit::Exit, failure::Failure, online::Online},
+};
+
+/// Change a pool's name or budget
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true, id = "change", args = ["name", "budget"])]
+pub(in crate::cli) struct Update {
+    /// Its id or name
+    #[arg(value_name = "POOL")]
+    pool: String,
+    /// A new name
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// A new share of its nodes that may be disrupted at once, 0 to 1
+    #[arg(long, value_name = "SHARE")]
+    budget: Option<Share>,
+}
+
+impl Update {
+    pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
+        let request = UpdatePool {
+            tenant_id: online.client.tenant.clone(),
+            pool_id: online.pool(&self.pool).await?,
+            name: self.name,
+            policy: self
+                .budget
+                .map(|disruption_budget| PoolPolicy { disruption_budget }),
+        };
+        online.show::<Pool>("pools/update", &request).await
+    }
+}

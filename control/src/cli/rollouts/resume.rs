@@ -1,0 +1,34 @@
+//! `rollouts resume`.
+
+use bc_protocol::id::RolloutId;
+use clap::Args;
+
+use super::watch::{WatchFlags, or_show};
+use crate::{
+    api::rollout::{OneRollout, Rollout},
+    cli::{exit::Exit, failure::Failure, online::Online},
+};
+
+/// Go on with a paused rollout; what has failed in its wave so far is accepted
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Resume {
+    /// Its id
+    #[arg(value_name = "ROLLOUT")]
+    rollout: RolloutId,
+    #[command(flatten)]
+    watch: WatchFlags,
+}
+
+impl Resume {
+    pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
+        let request = OneRollout {
+            tenant_id: online.client.tenant.clone(),
+            rollout_id: self.rollout,
+        };
+        let resumed = online
+            .client
+            .call::<Rollout>("rollouts/resume", &request)
+            .await?;
+        or_show(online, self.watch, resumed).await
+    }
+}

@@ -1,0 +1,216 @@
+//! Rollouts as people see them.
+
+use super::progress::{Phase, settled, total, waves};
+use crate::{
+    api::rollout::{Rollout, RolloutNode, RolloutState, Rollouts, RowState},
+    cli::{
+        print::{Detail, View},
+        sheet::{Cell, Sheet, Tone, second},
+        span::human_seconds,
+    },
+};
+
+impl View for Rollout {
+    fn sheet(&self, detail: Detail) -> Sheet {
+        Sheet::fields(fields(self))
+            .above(waves_table(self))
+            .above(nodes_table(self, detail))
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.id.to_string()]
+    }
+}
+
+impl View for Rollouts {
+    fn sheet(&self, detail: Detail) -> Sheet {
+        let brief = [
+            "ID", "VERSION", "STATE", "WAVE", "SETTLED", "FAILED", "CREATED",
+        ];
+        let wide = ["BY", "WAVES", "REASON"];
+        let rows = self
+            .rollouts
+            .iter()
+            .map(|rollout| {
+                let mut row = vec![
+                    Cell::new(&rollout.id),
+                    Cell::new(&rollout.version),
+                    state(rollout.state),
+                    Cell::new(wave(rollout)),
+                    Cell::new(format!(
+                        "{}/{}",
+                        settled(&rollout.nodes),
+                        total(&rollout.nodes)
+                    )),
+                    failed(rollout.nodes.failed),
+                    Cell::new(second(rollout.created_at)),
+                ];
+                if detail == Detail::Wide {
+                    row.extend([
+                        Cell::new(&rollout.created_by),
+                        Cell::new(percentages(rollout)),
+                        Cell::optional(rollout.reason.as_ref()),
+                    ]);
+                }
+                row
+            })
+            .collect();
+        Sheet::rows(&detail.columns(&brief, &wide), rows)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.rollouts
+            .iter()
+            .map(|rollout| rollout.id.to_string())
+            .collect()
+    }
+}
+
+fn fields(rollout: &Rollout) -> Vec<(&'static str, Cell)> {
+    let mut fields = vec![
+        ("id", Cell::new(&rollout.id)),
+        ("version", Cell::new(&rollout.version)),
+        ("state", state(rollout.state)),
+    ];
+    if let Some(reason) = &rollout.reason {
+        fields.push(("reason", Cell::new(reason)));
+    }
+    fields.extend([
+        ("wave", Cell::new(wave(rollout))),
+        (
+            "settled",
+            Cell::new(format!(
+                "{} of {}",
+                settled(&rollout.nodes),
+                total(&rollout.nodes)
+            )),
+        ),
+        ("failed", failed(rollout.nodes.failed)),
+        ("waves", Cell::new(percentages(rollout))),
+        ("may fail", Cell::new(rollout.max_failure_ratio)),
+        ("soak", Cell::new(human_seconds(rollout.soak_seconds))),
+        (
+            "upgrade timeout",
+            Cell::new(human_seconds(rollout.upgrade_timeout_seconds)),
+        ),
+        (
+            "created",
+            Cell::new(format!(
+                "{} by {}",
+                second(rollout.created_at),
+                rollout.created_by
+            )),
+        ),
+        ("updated", Cell::new(second(rollout.updated_at))),
+    ]);
+    if let Some(at) = rollout.finished_at {
+        fields.push(("finished", Cell::new(second(at))));
+    }
+    fields
+}
+
+fn waves_table(rollout: &Rollout) -> Sheet {
+    let header = [
+        "WAVE",
+        "PHASE",
+        "NODES",
+        "PENDING",
+        "UPGRADING",
+        "SUCCEEDED",
+        "FAILED",
+        "SKIPPED",
+        "BACK",
+    ];
+    let rows = waves(rollout)
+        .into_iter()
+        .map(|wave| {
+            let counts = wave.counts;
+            vec![
+                Cell::new(wave.number),
+                phase(wave.phase),
+                Cell::new(total(&counts)),
+                Cell::new(counts.pending),
+                Cell::new(counts.upgrading),
+                Cell::new(counts.succeeded),
+                failed(counts.failed),
+                Cell::new(counts.skipped),
+                Cell::new(counts.rolling_back.saturating_add(counts.rolled_back)),
+            ]
+        })
+        .collect();
+    Sheet::rows(&header, rows)
+}
+
+/// Those that somebody should look at; all of them where there is room.
+fn nodes_table(rollout: &Rollout, detail: Detail) -> Sheet {
+    let header = ["NODE", "POOL", "WAVE", "STATE", "FROM", "FINISHED", "ERROR"];
+    let rows = rollout
+        .node_list
+        .iter()
+        .flatten()
+        .filter(|node| detail == Detail::Wide || node.error.is_some())
+        .map(node_row)
+        .collect();
+    Sheet::rows(&header, rows)
+}
+
+fn node_row(node: &RolloutNode) -> Vec<Cell> {
+    vec![
+        Cell::new(&node.node_id),
+        Cell::new(&node.pool_id),
+        Cell::new(node.wave.saturating_add(1)),
+        row_state(node.state),
+        Cell::optional(node.from_version.as_ref()),
+        Cell::optional(node.finished_at.map(second)),
+        Cell::optional(node.error.as_ref()),
+    ]
+}
+
+/// People count from 1.
+fn wave(rollout: &Rollout) -> String {
+    format!(
+        "{} of {}",
+        rollout.wave.saturating_add(1),
+        rollout.waves.len()
+    )
+}
+
+fn percentages(rollout: &Rollout) -> String {
+    let waves: Vec<String> = rollout.waves.iter().map(ToString::to_string).collect();
+    waves.join(",")
+}
+
+fn failed(count: u32) -> Cell {
+    let tone = if count > 0 { Tone::Bad } else { Tone::Plain };
+    Cell::toned(count, tone)
+}
+
+pub(super) fn state(state: RolloutState) -> Cell {
+    match state {
+        RolloutState::Running => Cell::toned("running", Tone::Busy),
+        RolloutState::Paused => Cell::toned("paused", Tone::Bad),
+        RolloutState::Completed => Cell::toned("completed", Tone::Good),
+        RolloutState::Aborted => Cell::toned("aborted", Tone::Bad),
+    }
+}
+
+fn phase(phase: Phase) -> Cell {
+    match phase {
+        Phase::Waiting => Cell::new("waiting"),
+        Phase::Open => Cell::toned("open", Tone::Busy),
+        Phase::Soaking => Cell::toned("soaking", Tone::Busy),
+        Phase::Over => Cell::new("over"),
+    }
+}
+
+fn row_state(state: RowState) -> Cell {
+    match state {
+        RowState::Pending => Cell::new("pending"),
+        RowState::Upgrading => Cell::toned("upgrading", Tone::Busy),
+        RowState::Succeeded => Cell::toned("succeeded", Tone::Good),
+        RowState::Failed => Cell::toned("failed", Tone::Bad),
+        RowState::Skipped => Cell::toned("skipped", Tone::Busy),
+        RowState::RollingBack => Cell::toned("rolling-back", Tone::Busy),
+        RowState::RolledBack => Cell::toned("rolled-back", Tone::Bad),
+    }
+}

@@ -1,0 +1,41 @@
+//! `tokens create`.
+
+use clap::Args;
+
+use crate::{
+    api::fleet::{CreateToken, NewToken},
+    cli::{exit::Exit, failure::Failure, issued::Destination, online::Online},
+};
+
+/// Make an API token that allows what you say, and nothing else
+///
+/// Permissions are compute:fleet:admin (releases, rollouts, gateways), compute:pool:read and compute:pool:admin
+/// (pools, nodes, join tokens), compute:tenant:admin (tokens). The token is shown once.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Create {
+    /// Who will hold it; events and the audit trail name him
+    #[arg(long, value_name = "SUBJECT")]
+    subject: String,
+    /// What it allows; may be given several times
+    #[arg(long = "permission", value_name = "PERMISSION", required = true)]
+    permissions: Vec<String>,
+    #[command(flatten)]
+    destination: Destination,
+}
+
+impl Create {
+    pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
+        let destination = self.destination.prepare()?;
+        let request = CreateToken {
+            tenant_id: online.client.tenant.clone(),
+            subject: self.subject,
+            permissions: self.permissions,
+        };
+        let answer = online
+            .client
+            .call::<NewToken>("tokens/create", &request)
+            .await?;
+        destination.hand_over(&online.printer, answer)?;
+        Ok(Exit::Done)
+    }
+}
