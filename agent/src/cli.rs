@@ -1,18 +1,30 @@
 //! The command line of `bcd`: one file a command, whose doc comment is its help.
 
+mod boot;
+mod exec;
+mod join;
+mod node;
 mod preflight;
+mod status;
+mod supervise;
 mod version;
 
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use thiserror::Error;
+use tokio::runtime::Runtime;
 
 use crate::Build;
 use crate::config::{Config, ConfigError};
+use crate::join::JoinError;
 use crate::logs::{self, FilterError};
 use crate::paths::{DEFAULT_CONFIG, Paths};
+use crate::supervise::SuperviseError;
+use crate::updater::executor::BootError;
+use crate::updater::host::HostError;
 
 /// The agent of one node of a fleet.
 #[derive(Debug, Parser)]
@@ -54,6 +66,12 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Join(join::Join),
+    Status(status::ShowStatus),
+    Supervise(supervise::Supervise),
+    Boot(boot::Boot),
+    Exec(exec::Exec),
+    Node(node::Node),
     Preflight(preflight::Preflight),
     Version(version::ShowVersion),
 }
@@ -76,6 +94,12 @@ pub(crate) fn run(build: Build) -> ExitCode {
 fn execute(cli: Cli, build: Build) -> Result<(), CommandError> {
     logs::start(&cli.global.log)?;
     match cli.command {
+        Command::Join(command) => command.run(&cli.global),
+        Command::Status(command) => command.run(&cli.global, build),
+        Command::Supervise(command) => command.run(&cli.global),
+        Command::Boot(command) => command.run(&cli.global),
+        Command::Exec(command) => command.run(&cli.global),
+        Command::Node(command) => command.run(&cli.global, build),
         Command::Preflight(command) => command.run(&cli.global, build),
         Command::Version(command) => command.run(build),
     }
@@ -90,6 +114,14 @@ impl Global {
     }
 }
 
+/// One thread is enough for everything that waits, and costs a small machine the least.
+fn runtime() -> Result<Runtime, CommandError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(CommandError::Runtime)
+}
+
 /// Why a command failed.
 #[derive(Debug, Error)]
 enum CommandError {
@@ -97,16 +129,51 @@ enum CommandError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Filter(#[from] FilterError),
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    #[error(transparent)]
+    Exec(#[from] exec::ExecError),
+    #[error(transparent)]
+    Host(#[from] HostError),
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    #[error(transparent)]
+    Node(#[from] node::NodeError),
+    #[error(transparent)]
+    Preflight(#[from] preflight::PreflightError),
+    #[error(transparent)]
+    Supervise(#[from] SuperviseError),
+    #[error("expected --control or control in the configuration, found neither")]
+    NoControl,
+    #[error("expected to make the node's folder, found that it cannot be made")]
+    Folder(#[source] io::Error),
+    #[error("expected this program's own path, found none")]
+    Image(#[source] io::Error),
+    #[error("expected a runtime, found that none can be made")]
+    Runtime(#[source] io::Error),
     #[error("expected to write to standard output, found it closed")]
-    Output(#[source] std::io::Error),
+    Output(#[source] io::Error),
 }
 
 impl CommandError {
     fn exit_code(&self) -> ExitCode {
         match self {
+            Self::Filter(_) | Self::NoControl => ExitCode::from(2),
             Self::Config(_) => ExitCode::from(3),
-            Self::Filter(_) => ExitCode::from(2),
-            Self::Output(_) => ExitCode::FAILURE,
+            Self::Node(node::NodeError::Held { .. })
+            | Self::Supervise(SuperviseError::Held { .. }) => ExitCode::from(4),
+            Self::Exec(exec::ExecError::NotExecutable { .. }) => ExitCode::from(126),
+            Self::Boot(_)
+            | Self::Exec(_)
+            | Self::Host(_)
+            | Self::Join(_)
+            | Self::Node(_)
+            | Self::Preflight(_)
+            | Self::Supervise(_)
+            | Self::Folder(_)
+            | Self::Image(_)
+            | Self::Runtime(_)
+            | Self::Output(_) => ExitCode::FAILURE,
         }
     }
 }

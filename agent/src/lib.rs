@@ -19,6 +19,7 @@ mod logs;
 mod node;
 mod paths;
 mod slots;
+mod supervise;
 mod tls;
 mod updater;
 

@@ -6,3 +6,4 @@ pub(crate) mod limits;
 mod line;
 mod session;
 mod socket;
+pub(crate) mod update;

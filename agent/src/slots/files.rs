@@ -3,7 +3,6 @@
 //! Takes the record's word for which slot is spare, and writes no other. A binary gets its name when it is complete, on
 //! the disk, and has the digest that was signed; what ran before keeps its bytes.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -16,8 +15,11 @@ use crate::durable::{self, Mode};
 use crate::paths::Paths;
 use crate::slots::elf::HEADER_BYTES;
 
-/// How a download is named until it is complete; in front of it comes the digest that it is to have.
-const PARTIAL: &str = "partial";
+/// How a download is named until it is complete.
+const PARTIAL: &str = "bcd.partial";
+
+/// Where the download keeps what it needs to go on.
+const PARTIAL_ORIGIN: &str = "bcd.partial.origin";
 
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -78,25 +80,18 @@ impl Slots {
             .flatten()
     }
 
-    /// Where a download for the spare slot gathers. Downloads of other binaries are removed, so that no two ever lie
-    /// here.
-    pub(crate) fn partial(&self, spare: Slot, digest: Sha256) -> io::Result<PathBuf> {
-        let path = self.partial_path(spare, digest);
-        for slot in [Slot::A, Slot::B] {
-            self.remove_partials(slot, &path)?;
-        }
-        Ok(path)
+    /// Where a download for the spare slot gathers. One that was begun for the other slot is removed, so that no two ever
+    /// lie here.
+    pub(crate) fn partial(&self, spare: Slot) -> io::Result<PathBuf> {
+        self.remove_download(spare.other())?;
+        Ok(self.partial_path(spare))
     }
 
-    /// Gives a finished download its place: `partial` is the open file at [`Self::partial`].
-    pub(crate) fn install(&self, spare: Slot, partial: File, digest: Sha256) -> io::Result<()> {
-        let path = self.partial_path(spare, digest);
-        durable::put_in_place(
-            &path,
-            &partial,
-            &self.paths.slot_binary(spare),
-            Mode::Executable,
-        )
+    /// Gives a finished download its place: `download` is the open file at [`Self::partial`].
+    pub(crate) fn install(&self, spare: Slot, download: &File) -> io::Result<()> {
+        let (partial, binary) = (self.partial_path(spare), self.paths.slot_binary(spare));
+        durable::put_in_place(&partial, download, &binary, Mode::Executable)?;
+        self.remove_download(spare)
     }
 
     /// Copies a binary into the slot; the copy's digest is what is returned.
@@ -127,18 +122,14 @@ impl Slots {
         durable::replace_link(&link, &target)
     }
 
-    fn partial_path(&self, spare: Slot, digest: Sha256) -> PathBuf {
-        self.paths.slot(spare).join(format!("{digest}.{PARTIAL}"))
+    fn partial_path(&self, spare: Slot) -> PathBuf {
+        self.paths.slot(spare).join(PARTIAL)
     }
 
-    fn remove_partials(&self, slot: Slot, keep: &Path) -> io::Result<()> {
-        for entry in fs::read_dir(self.paths.slot(slot))? {
-            let path = entry?.path();
-            if path != keep && path.extension() == Some(OsStr::new(PARTIAL)) {
-                durable::remove_if_there(&path)?;
-            }
-        }
-        Ok(())
+    /// Removes a download and what is known of where it came from.
+    fn remove_download(&self, slot: Slot) -> io::Result<()> {
+        durable::remove_if_there(&self.partial_path(slot))?;
+        durable::remove_if_there(&self.paths.slot(slot).join(PARTIAL_ORIGIN))
     }
 }
 
@@ -195,10 +186,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (slots, paths) = slots(&folder);
         let digest = Sha256::of(b"binary");
-        let partial = slots.partial(Slot::B, digest).unwrap();
+        let partial = slots.partial(Slot::B).unwrap();
         let mut file = File::create(&partial).unwrap();
         file.write_all(b"binary").unwrap();
-        slots.install(Slot::B, file, digest).unwrap();
+        File::create(partial.with_file_name("bcd.partial.origin")).unwrap();
+        slots.install(Slot::B, &file).unwrap();
         assert!(slots.holds(Slot::B, digest));
         let mode = fs::metadata(paths.slot_binary(Slot::B)).unwrap();
         assert_eq!(mode.permissions().mode() & 0o7777, 0o755);
@@ -209,12 +201,12 @@ mod tests {
     fn only_one_download_ever_lies_here() {
         let folder = tempfile::tempdir().unwrap();
         let (slots, paths) = slots(&folder);
-        let (one, other) = (Sha256::of(b"1"), Sha256::of(b"2"));
-        File::create(slots.partial(Slot::A, one).unwrap()).unwrap();
-        File::create(slots.partial(Slot::B, one).unwrap()).unwrap();
-        assert_eq!(fs::read_dir(paths.slot(Slot::A)).unwrap().count(), 0);
-        File::create(slots.partial(Slot::B, other).unwrap()).unwrap();
-        assert_eq!(fs::read_dir(paths.slot(Slot::B)).unwrap().count(), 1);
+        let left = |slot| fs::read_dir(paths.slot(slot)).unwrap().count();
+        File::create(slots.partial(Slot::A).unwrap()).unwrap();
+        File::create(slots.partial(Slot::B).unwrap()).unwrap();
+        assert_eq!((left(Slot::A), left(Slot::B)), (0, 1));
+        File::create(slots.partial(Slot::A).unwrap()).unwrap();
+        assert_eq!((left(Slot::A), left(Slot::B)), (1, 0));
     }
 
     #[test]

@@ -184,7 +184,7 @@ impl Host {
         let source = if held {
             Source::InPlace
         } else {
-            let partial = self.slots.partial(slot, digest);
+            let partial = self.slots.partial(slot);
             Source::Download(partial.map_err(while_trying("make room for the download"))?)
         };
         Ok(Admitted {
@@ -219,7 +219,7 @@ impl Host {
                     files::content_of(&mut file).map_err(while_trying("read the download"))?;
                 refusal::admit_content(&content, artifact, &self.platform)?;
                 self.slots
-                    .install(slot, file, digest)
+                    .install(slot, &file)
                     .map_err(while_trying("install the binary"))?;
                 content
             }

@@ -251,7 +251,10 @@ async fn a_gateway_of_another_authority_hears_nothing() {
     let stream = scene.tcp().await;
     assert!(scene.acceptor.accept(stream).await.is_err());
     let ending = scene.lost().await;
-    assert!(ending.to_string().contains("invalid peer certificate"), "{ending}");
+    assert!(
+        ending.to_string().contains("invalid peer certificate"),
+        "{ending}"
+    );
 }
 
 #[tokio::test]

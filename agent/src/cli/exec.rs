@@ -1,0 +1,110 @@
+//! `bcd exec`
+
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::{Args, ValueEnum};
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getppid};
+use thiserror::Error;
+
+use super::{CommandError, Global};
+use crate::paths::Paths;
+use crate::updater::host::{Host, HostError};
+use crate::updater::record::{Notice, Record};
+
+/// Become the binary that the record names
+///
+/// A binary whose release is below the floor is never started. Where no slot holds one that may run, the package's own
+/// binary does.
+#[derive(Debug, Args)]
+pub(super) struct Exec {
+    /// What that binary is to do
+    role: Role,
+    /// End when the process of this id does, whatever ends it
+    #[arg(long, value_name = "PID")]
+    die_with_parent: Option<i32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Role {
+    /// Keep the session
+    Node,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+        }
+    }
+}
+
+/// Why this process did not become another.
+#[derive(Debug, Error)]
+pub(super) enum ExecError {
+    #[error(transparent)]
+    Host(#[from] HostError),
+    #[error("expected a record whose binary is not below its floor, found one that is")]
+    BelowFloor,
+    #[error("expected to die with process {expected}, found the parent to be {found}")]
+    Orphaned { expected: Pid, found: Pid },
+    #[error("expected the kernel to end this process with its parent, found that it will not")]
+    DeathSignal(#[source] nix::Error),
+    #[error("expected this program's own path, found none")]
+    Package(#[source] io::Error),
+    #[error("expected {path} to be executable, found that it is not", path = path.display())]
+    NotExecutable {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Exec {
+    pub(super) fn run(self, global: &Global) -> Result<(), CommandError> {
+        let (config, paths) = global.load()?;
+        if let Some(parent) = self.die_with_parent {
+            die_with(Pid::from_raw(parent))?;
+        }
+        let host = Host::new(paths, &config);
+        let record = host.status().map_err(ExecError::Host)?;
+        let path = binary(&record, host.paths())?;
+        let source = Command::new(&path)
+            .arg(self.role.name())
+            .arg("--config")
+            .arg(&global.config)
+            .arg("--state-dir")
+            .arg(host.paths().root())
+            .arg("--log")
+            .arg(&global.log)
+            .exec();
+        Err(ExecError::NotExecutable { path, source }.into())
+    }
+}
+
+/// What survives the exec: the kernel's promise to end this process with its parent.
+fn die_with(parent: Pid) -> Result<(), ExecError> {
+    prctl::set_pdeathsig(Signal::SIGKILL).map_err(ExecError::DeathSignal)?;
+    // It may have died before the promise: then nobody would ever send the signal.
+    let found = getppid();
+    if found != parent {
+        let expected = parent;
+        return Err(ExecError::Orphaned { expected, found });
+    }
+    Ok(())
+}
+
+fn binary(record: &Record, paths: &Paths) -> Result<PathBuf, ExecError> {
+    if record.notice() == Some(Notice::Rescue) {
+        return std::env::current_exe().map_err(ExecError::Package);
+    }
+    let chosen = record.chosen();
+    if !record.floor().admits(chosen.sequence) {
+        return Err(ExecError::BelowFloor);
+    }
+    Ok(paths.slot_binary(chosen.slot))
+}

@@ -1,0 +1,267 @@
+//! `bcd status`
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use bc_protocol::digest::Sha256;
+use bc_protocol::id::NodeId;
+use bc_protocol::release::verify_installed;
+use bc_protocol::sequence::{ReleaseFloor, Sequence};
+use bc_protocol::session::{AttemptFacts, Slot, TrialFacts};
+use bc_protocol::version::Version;
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use super::{CommandError, Global};
+use crate::Build;
+use crate::durable;
+use crate::identity;
+use crate::node::limits::STATE_FILE_BYTES_MAX;
+use crate::paths::Paths;
+use crate::updater::host::{Host, PRODUCT};
+use crate::updater::record::{Notice, Record};
+
+/// Show what runs on this node, what is on trial, and how the last attempt ended
+#[derive(Debug, Args)]
+pub(super) struct ShowStatus {
+    /// For people or for programs
+    #[arg(long, short, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    version: String,
+    running: RunningStatus,
+    slots: SlotsStatus,
+    floor: ReleaseFloor,
+    trial: Option<TrialFacts>,
+    last_attempt: Option<AttemptFacts>,
+    node_id: Option<NodeId>,
+    session: SessionStatus,
+    notice: Option<Notice>,
+}
+
+#[derive(Debug, Serialize)]
+struct RunningStatus {
+    /// Absent where the package's own binary runs.
+    slot: Option<Slot>,
+    sequence: Sequence,
+    digest: Option<Sha256>,
+}
+
+#[derive(Debug, Serialize)]
+struct SlotsStatus {
+    a: Option<SlotStatus>,
+    b: Option<SlotStatus>,
+}
+
+/// What a slot's manifest says; the package's own binary has none.
+#[derive(Debug, Serialize)]
+struct SlotStatus {
+    version: Option<Version>,
+    sequence: Sequence,
+}
+
+/// As the node left it; what it leaves out is unknown.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SessionStatus {
+    connected: bool,
+    gateway: Option<String>,
+    since: Option<String>,
+    #[serde(skip_serializing)]
+    version: Option<String>,
+}
+
+impl ShowStatus {
+    pub(super) fn run(self, global: &Global, build: Build) -> Result<(), CommandError> {
+        let (config, paths) = global.load()?;
+        let host = Host::new(paths, &config);
+        let record = host.status()?;
+        let status = status_of(&host, &record, build);
+        let shown = match self.output {
+            Format::Text => text_of(&status),
+            Format::Json => {
+                let mut json = serde_json::to_string(&status)
+                    .map_err(|error| CommandError::Output(error.into()))?;
+                json.push('\n');
+                json
+            }
+        };
+        std::io::stdout()
+            .write_all(shown.as_bytes())
+            .map_err(CommandError::Output)
+    }
+}
+
+fn status_of(host: &Host, record: &Record, build: Build) -> Status {
+    let paths = host.paths();
+    let running = match record.notice() {
+        Some(Notice::Rescue) => RunningStatus {
+            slot: None,
+            sequence: Sequence::PACKAGED,
+            digest: None,
+        },
+        Some(Notice::Recovered) | None => {
+            let chosen = record.chosen();
+            RunningStatus {
+                slot: Some(chosen.slot),
+                sequence: chosen.sequence,
+                digest: Some(chosen.digest),
+            }
+        }
+    };
+    let session = session_of(paths);
+    let slot_version = running
+        .slot
+        .and_then(|slot| slot_of(host, slot))
+        .and_then(|slot| slot.version)
+        .map(|version| version.to_string());
+    Status {
+        version: slot_version
+            .or_else(|| session.version.clone())
+            .unwrap_or_else(|| build.version.to_owned()),
+        running,
+        slots: SlotsStatus {
+            a: slot_of(host, Slot::A),
+            b: slot_of(host, Slot::B),
+        },
+        floor: record.floor(),
+        trial: record.trial().map(|trial| trial.facts()),
+        last_attempt: record.last_attempt().map(|attempt| attempt.facts().clone()),
+        node_id: identity::node_id(&paths.identity()).ok().flatten(),
+        session,
+        notice: record.notice(),
+    }
+}
+
+fn slot_of(host: &Host, slot: Slot) -> Option<SlotStatus> {
+    if !host.paths().slot_binary(slot).is_file() {
+        return None;
+    }
+    let manifest = host
+        .slots()
+        .published(slot)
+        .and_then(|published| verify_installed(&published, host.trust(), PRODUCT).ok());
+    Some(match manifest {
+        Some(manifest) => SlotStatus {
+            version: Some(manifest.version().clone()),
+            sequence: manifest.sequence(),
+        },
+        None => SlotStatus {
+            version: None,
+            sequence: Sequence::PACKAGED,
+        },
+    })
+}
+
+fn session_of(paths: &Paths) -> SessionStatus {
+    let left = durable::read_unlinked(&paths.session(), STATE_FILE_BYTES_MAX);
+    let mut session: SessionStatus = left
+        .ok()
+        .flatten()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default();
+    // A node that was killed could not say that its session is gone; its lock says so.
+    session.connected &= node_runs(paths);
+    session
+}
+
+fn node_runs(paths: &Paths) -> bool {
+    std::fs::File::open(paths.node_lock()).is_ok_and(|lock| {
+        matches!(
+            lock.try_lock_shared(),
+            Err(std::fs::TryLockError::WouldBlock)
+        )
+    })
+}
+
+fn text_of(status: &Status) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        if writeln!(text, "{name:<13}{value}").is_err() {
+            tracing::debug!("a line of the status is lost");
+        }
+    };
+    line("version", status.version.clone());
+    line(
+        "running",
+        match status.running.slot {
+            Some(slot) => format!("slot {slot}, sequence {}", status.running.sequence),
+            None => "the package's own binary".to_owned(),
+        },
+    );
+    for (slot, content) in [("slot a", &status.slots.a), ("slot b", &status.slots.b)] {
+        line(slot, slot_text(content.as_ref()));
+    }
+    line("floor", status.floor.to_string());
+    line(
+        "trial",
+        match &status.trial {
+            Some(trial) => format!(
+                "slot {}, sequence {}, start {}",
+                trial.slot, trial.sequence, trial.starts
+            ),
+            None => "none".to_owned(),
+        },
+    );
+    line(
+        "last attempt",
+        status
+            .last_attempt
+            .as_ref()
+            .map_or_else(|| "none".to_owned(), attempt_text),
+    );
+    line(
+        "node",
+        status
+            .node_id
+            .as_ref()
+            .map_or_else(|| "has not joined".to_owned(), ToString::to_string),
+    );
+    line("session", session_text(&status.session));
+    match status.notice {
+        Some(Notice::Rescue) => line("notice", "no slot holds a binary that may run".to_owned()),
+        Some(Notice::Recovered) => line("notice", "the record was lost and made anew".to_owned()),
+        None => {}
+    }
+    text
+}
+
+fn slot_text(slot: Option<&SlotStatus>) -> String {
+    match slot {
+        None => "empty".to_owned(),
+        Some(SlotStatus { version: None, .. }) => "the package's own binary".to_owned(),
+        Some(SlotStatus {
+            version: Some(version),
+            sequence,
+        }) => format!("{version}, sequence {sequence}"),
+    }
+}
+
+fn attempt_text(attempt: &AttemptFacts) -> String {
+    let state = if attempt.is_final { "final" } else { "goes on" };
+    format!(
+        "{} to {}: {:?} ({state}, tries {}) {}",
+        attempt.id, attempt.target, attempt.outcome, attempt.tries, attempt.message
+    )
+}
+
+fn session_text(session: &SessionStatus) -> String {
+    match (session.connected, &session.gateway) {
+        (true, Some(gateway)) => format!(
+            "with {gateway} since {}",
+            session.since.as_deref().unwrap_or("an unknown time")
+        ),
+        (true, None) => "connected".to_owned(),
+        (false, _) => "none".to_owned(),
+    }
+}

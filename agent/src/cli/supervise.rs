@@ -1,0 +1,28 @@
+//! `bcd supervise`
+
+use clap::Args;
+
+use super::{CommandError, Global, runtime};
+use crate::supervise::{Supervision, supervise};
+use crate::updater::host::Host;
+
+/// Keep the node running, and go back where a new binary does not prove itself: for machines without systemd
+///
+/// Decides before every start, runs the node as a child that dies with it, and is its watchdog. Ends on SIGTERM or
+/// SIGINT, after the node has.
+#[derive(Debug, Args)]
+pub(super) struct Supervise {}
+
+impl Supervise {
+    pub(super) fn run(self, global: &Global) -> Result<(), CommandError> {
+        let Self {} = self;
+        let (config, paths) = global.load()?;
+        let supervision = Supervision {
+            host: Host::new(paths, &config),
+            package: std::env::current_exe().map_err(CommandError::Image)?,
+            config: global.config.clone(),
+        };
+        runtime()?.block_on(supervise(supervision))?;
+        Ok(())
+    }
+}

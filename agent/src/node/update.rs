@@ -1,0 +1,351 @@
+//! Drives the updater beside a session.
+//!
+//! Takes specs and what becomes of the session, gives what the node reports about itself. One task holds the machine and
+//! carries out its jobs one after the other; whoever holds an [`Updates`] never waits for it.
+
+mod jobs;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bc_protocol::digest::Sha256;
+use bc_protocol::sequence::{ReleaseFloor, Sequence};
+use bc_protocol::session::{AttemptFacts, Progress, Slot, TrialFacts};
+use bc_protocol::spec::{NodeSpec, SpecError};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::sleep_until;
+
+use crate::clock;
+use crate::http::Web;
+use crate::updater::host::Host;
+use crate::updater::machine::{Effect, Input, Machine, Target};
+use crate::updater::record::{Notice, Record};
+use crate::updater::running::Running;
+use crate::updater::watchdog::{self, Mark, Stage};
+
+use jobs::{Jobs, Report};
+
+pub(crate) use crate::updater::machine::Lost;
+
+/// What the updater needs of its node.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    pub(crate) host: Host,
+    /// The image of this process.
+    pub(crate) running: Running,
+    /// The record as this process found it.
+    pub(crate) record: Record,
+    /// How a session has to hold before a trial is confirmed.
+    pub(crate) stable_for: Duration,
+    /// What downloads need.
+    pub(crate) web: Web,
+    /// The configuration that a new binary has to read.
+    pub(crate) config: PathBuf,
+    /// The generation of the spec that an earlier process has seen.
+    pub(crate) observed_generation: u64,
+}
+
+/// What a node reports of its binaries. What it claims is on the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UpdateState {
+    pub(crate) slot: Option<Slot>,
+    pub(crate) sequence: Sequence,
+    pub(crate) digest: Sha256,
+    pub(crate) floor: ReleaseFloor,
+    pub(crate) trial: Option<TrialFacts>,
+    pub(crate) last_attempt: Option<AttemptFacts>,
+    pub(crate) progress: Option<Progress>,
+    pub(crate) observed_generation: u64,
+    pub(crate) held: Option<String>,
+    /// Something its owner should know, though the node runs.
+    pub(crate) notice: Option<Notice>,
+}
+
+/// A handle to the task that keeps this node up to date. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Updates {
+    inbox: watch::Sender<Inbox>,
+    state: watch::Receiver<UpdateState>,
+    leaving: watch::Receiver<Leaving>,
+}
+
+/// What the task has not looked at yet: the newest of each kind is enough, so nothing ever queues.
+#[derive(Clone, Debug)]
+struct Inbox {
+    target: Option<Target>,
+    observed_generation: u64,
+    welcomes: u64,
+    losses: u64,
+    session: Session,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Session {
+    Up,
+    Down(Lost),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    NotYet,
+    Now,
+}
+
+impl Updates {
+    /// Spawns the task. A process on trial leaves its first mark here: it runs.
+    pub(crate) fn start(setting: Setting) -> Self {
+        let inbox = Inbox {
+            target: None,
+            observed_generation: setting.observed_generation,
+            welcomes: 0,
+            losses: 0,
+            session: Session::Down(Lost::Closed),
+        };
+        let (inbox, arrivals) = watch::channel(inbox);
+        let (leave, leaving) = watch::channel(Leaving::NotYet);
+        let (driver, effects, state) = Driver::new(setting, leave);
+        tokio::spawn(driver.run(effects, arrivals));
+        Self {
+            inbox,
+            state,
+            leaving,
+        }
+    }
+
+    /// The newest spec; it counts at once. One that cannot be read is refused under the attempt that it names.
+    pub(crate) fn spec(&self, spec: Result<NodeSpec, SpecError>) {
+        self.inbox.send_modify(|inbox| match spec {
+            Ok(spec) => {
+                inbox.observed_generation = spec.generation;
+                inbox.target = Some(spec.daemon.map_or(Target::Anything, Target::Release));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a spec cannot be read");
+                if let Some(target) = Target::of_error(error) {
+                    inbox.target = Some(target);
+                }
+            }
+        });
+    }
+
+    /// A Welcome to this process's own Hello, of a normal or of an upgrade-only session.
+    pub(crate) fn welcomed(&self) {
+        self.inbox.send_modify(|inbox| {
+            inbox.welcomes += 1;
+            inbox.session = Session::Up;
+        });
+    }
+
+    /// The session is gone, or none came about.
+    pub(crate) fn lost(&self, why: Lost) {
+        self.inbox.send_modify(|inbox| {
+            inbox.losses += 1;
+            inbox.session = Session::Down(why);
+        });
+    }
+
+    /// What to report; it changes when the disk has.
+    pub(crate) fn state(&self) -> watch::Receiver<UpdateState> {
+        self.state.clone()
+    }
+
+    /// Comes back when the next start is another binary's: say goodbye, close, and end with status 0.
+    pub(crate) async fn leave(&self) {
+        let mut leaving = self.leaving.clone();
+        if leaving.wait_for(|now| *now == Leaving::Now).await.is_err() {
+            // The task has died. Only the watchdog can tell what that means.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+struct Driver {
+    machine: Machine,
+    jobs: Jobs,
+    running: Running,
+    record: Record,
+    host: Host,
+    state: watch::Sender<UpdateState>,
+    leave: watch::Sender<Leaving>,
+    seen: Inbox,
+    percent: watch::Receiver<u8>,
+    marking: Option<JoinHandle<()>>,
+}
+
+impl Driver {
+    fn new(
+        setting: Setting,
+        leave: watch::Sender<Leaving>,
+    ) -> (Self, Vec<Effect>, watch::Receiver<UpdateState>) {
+        let (progress, percent) = watch::channel(0);
+        let Setting {
+            host,
+            running,
+            record,
+            ..
+        } = setting.clone();
+        let own_trial = record
+            .trial()
+            .filter(|trial| Some(trial.slot) == running.slot && trial.digest == running.digest)
+            .map(|trial| trial.facts());
+        let last = record.last_attempt().cloned();
+        let (machine, effects) = Machine::new(running.clone(), own_trial, last, setting.stable_for);
+        let seen = Inbox {
+            target: None,
+            observed_generation: setting.observed_generation,
+            welcomes: 0,
+            losses: 0,
+            session: Session::Down(Lost::Closed),
+        };
+        let first = described(&machine, &running, &record, (&seen, 0));
+        let (state, reports) = watch::channel(first);
+        let driver = Self {
+            machine,
+            jobs: Jobs::new(setting, progress),
+            running,
+            record,
+            host,
+            state,
+            leave,
+            seen,
+            percent,
+            marking: None,
+        };
+        (driver, effects, reports)
+    }
+
+    async fn run(mut self, effects: Vec<Effect>, mut arrivals: watch::Receiver<Inbox>) {
+        self.carry_out(effects);
+        loop {
+            let wakeup = self.machine.next_wakeup().map(|(at, _)| at.into());
+            tokio::select! {
+                arrived = arrivals.changed() => {
+                    if arrived.is_err() {
+                        return;
+                    }
+                    let inbox = arrivals.borrow_and_update().clone();
+                    self.look_at(inbox);
+                }
+                report = self.jobs.next() => self.take(report),
+                Ok(()) = self.percent.changed() => {}
+                () = wait_until(wakeup) => self.step(Input::Tick),
+            }
+            self.describe();
+        }
+    }
+
+    fn look_at(&mut self, inbox: Inbox) {
+        let seen = std::mem::replace(&mut self.seen, inbox.clone());
+        // A session that came and went unseen still breaks the one before: what has to hold begins anew.
+        let welcomed = inbox.welcomes != seen.welcomes;
+        if welcomed && seen.session == Session::Up {
+            self.step(Input::Lost(Lost::Closed));
+        }
+        if welcomed {
+            self.step(Input::Welcomed);
+        }
+        if let Session::Down(why) = inbox.session
+            && inbox.losses != seen.losses
+        {
+            self.step(Input::Lost(why));
+        }
+        if let Some(target) = inbox.target
+            && seen.target.as_ref() != Some(&target)
+        {
+            self.step(Input::Target(target));
+        }
+    }
+
+    fn take(&mut self, report: Report) {
+        if let Some(record) = report.record {
+            self.record = record;
+        }
+        self.step(Input::Done(report.id, report.done));
+    }
+
+    fn step(&mut self, input: Input) {
+        let effects = self.machine.step(input, clock::instant());
+        self.carry_out(effects);
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Start(id, job) => self.jobs.start(id, job),
+                Effect::Abandon(id) => self.jobs.abandon(id),
+                Effect::Mark(stage) => self.mark(stage),
+                Effect::Leave => {
+                    self.leave.send_replace(Leaving::Now);
+                }
+            }
+        }
+    }
+
+    /// Writes the mark beside the loop, after the one before it.
+    fn mark(&mut self, stage: Stage) {
+        let Some(trial) = self.machine.trial() else {
+            return;
+        };
+        let mark = Mark {
+            attempt: trial.attempt.clone(),
+            stage,
+        };
+        let (paths, before) = (self.host.paths().clone(), self.marking.take());
+        self.marking = Some(tokio::spawn(async move {
+            if let Some(before) = before
+                && let Err(error) = before.await
+            {
+                tracing::warn!(%error, "an earlier mark was not written");
+            }
+            match spawn_blocking(move || watchdog::leave_mark(&paths, &mark)).await {
+                Ok(Ok(())) => {}
+                // It is worth one word in a report, and no more.
+                Ok(Err(error)) => tracing::warn!(%error, "the trial's mark cannot be written"),
+                Err(error) => tracing::warn!(%error, "the trial's mark was not written"),
+            }
+        }));
+    }
+
+    fn describe(&mut self) {
+        let percent = *self.percent.borrow();
+        let now = described(
+            &self.machine,
+            &self.running,
+            &self.record,
+            (&self.seen, percent),
+        );
+        self.state.send_if_modified(|state| {
+            let changed = *state != now;
+            *state = now;
+            changed
+        });
+    }
+}
+
+fn described(
+    machine: &Machine,
+    running: &Running,
+    record: &Record,
+    (seen, percent): (&Inbox, u8),
+) -> UpdateState {
+    UpdateState {
+        slot: running.slot,
+        sequence: running.sequence,
+        digest: running.digest,
+        floor: record.floor(),
+        trial: record.trial().map(|trial| trial.facts()),
+        last_attempt: machine.last_attempt(),
+        progress: machine.progress(percent),
+        observed_generation: seen.observed_generation,
+        held: None,
+        notice: record.notice(),
+    }
+}
+
+async fn wait_until(wakeup: Option<tokio::time::Instant>) {
+    match wakeup {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

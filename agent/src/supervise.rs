@@ -1,0 +1,252 @@
+//! `bcd supervise`: boot loader, parent and watchdog of a node where there is no systemd.
+//!
+//! Takes a host and the package's binary; runs until it is told to stop. Before every start it has the record decided
+//! upon, it restarts whatever ends, and it ends a trial that was not confirmed in time by going back. It never waits for
+//! the node's good will: what does not stop is killed.
+
+mod child;
+mod pause;
+mod tail;
+mod trial;
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::fcntl::OFlag;
+use thiserror::Error;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::durable;
+use crate::paths::Paths;
+use crate::updater::executor;
+use crate::updater::host::{Host, with_causes};
+use crate::updater::record::{Notice, Record, Trial};
+use crate::updater::watchdog::{Death, Evidence};
+
+use child::{Child, Output};
+use pause::Pause;
+use trial::Expiry;
+
+/// How long a node has to end by itself. A service manager gives us longer than that.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// The wait before the watchdog tries again to write what it has decided.
+const EXPIRE_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// What to supervise.
+#[derive(Clone, Debug)]
+pub(crate) struct Supervision {
+    pub(crate) host: Host,
+    /// The binary that plays the boot loader: this program itself.
+    pub(crate) package: PathBuf,
+    /// The configuration that the node reads.
+    pub(crate) config: PathBuf,
+}
+
+/// Why there is no supervision.
+#[derive(Debug, Error)]
+pub(crate) enum SuperviseError {
+    #[error("expected {path} to be free, found that another process holds it", path = path.display())]
+    Held { path: PathBuf },
+    #[error("expected to lock {path}, found that it cannot be", path = path.display())]
+    Lock {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("expected to listen for signals, found that it cannot be done")]
+    Signals(#[source] io::Error),
+}
+
+/// Supervises until SIGTERM or SIGINT.
+pub(crate) async fn supervise(supervision: Supervision) -> Result<(), SuperviseError> {
+    // Held for as long as this process lives: it is how the node knows that somebody would go back for it.
+    let _lock = lock(supervision.host.paths())?;
+    let supervisor = Supervisor {
+        supervision,
+        signals: Signals::new().map_err(SuperviseError::Signals)?,
+        pause: Pause::default(),
+        death: None,
+    };
+    supervisor.run().await;
+    Ok(())
+}
+
+fn lock(paths: &Paths) -> Result<File, SuperviseError> {
+    let path = paths.supervise_lock();
+    let failed = |source| SuperviseError::Lock {
+        path: path.clone(),
+        source,
+    };
+    durable::create_folder(paths.root(), 0o755).map_err(failed)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o644)
+        .custom_flags(OFlag::O_NOFOLLOW.bits())
+        .open(&path)
+        .map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(SuperviseError::Held { path }),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+struct Supervisor {
+    supervision: Supervision,
+    signals: Signals,
+    pause: Pause,
+    /// How the binary on trial ended, until the next decision has looked at it.
+    death: Option<Death>,
+}
+
+/// What comes after one start.
+enum Turn {
+    Again(Duration),
+    Stop,
+}
+
+/// How one start ended.
+enum Watched {
+    Died(Death),
+    WentBack,
+    Stopped,
+}
+
+impl Supervisor {
+    async fn run(mut self) {
+        loop {
+            let wait = match self.turn().await {
+                Turn::Again(wait) => wait,
+                Turn::Stop => break,
+            };
+            tokio::select! {
+                () = self.signals.stop() => break,
+                () = sleep(wait) => {}
+            }
+        }
+        // A node that its operator stopped stays stopped, and does not come back on trial.
+        trial::cancel(&self.supervision.host);
+    }
+
+    async fn turn(&mut self) -> Turn {
+        let Some(record) = self.boot().await else {
+            return Turn::Again(self.pause.after_failure());
+        };
+        let trial = running_trial(&record);
+        let output = match trial {
+            Some(_) => Output::Kept,
+            None => Output::Inherited,
+        };
+        let mut child = match Child::spawn(&self.supervision, output) {
+            Ok(child) => child,
+            Err(error) => {
+                tracing::error!(error = %with_causes(&error), "the node cannot be started");
+                return Turn::Again(self.pause.after_failure());
+            }
+        };
+        let started = Instant::now();
+        match self.watch(&mut child, trial).await {
+            Watched::Stopped => Turn::Stop,
+            Watched::WentBack => {
+                self.pause = Pause::default();
+                Turn::Again(Duration::ZERO)
+            }
+            Watched::Died(death) => {
+                let wait = self.pause.after(death.exit, started.elapsed());
+                tracing::info!(exit = ?death.exit, ?wait, "the node ended; it starts again");
+                self.death = trial.map(|_| death);
+                Turn::Again(wait)
+            }
+        }
+    }
+
+    /// Decides what starts; None where not even that could be done.
+    async fn boot(&mut self) -> Option<Record> {
+        let evidence = Evidence {
+            death: self.death.take(),
+            ..Evidence::none()
+        };
+        let Supervision { host, package, .. } = self.supervision.clone();
+        match spawn_blocking(move || executor::boot(&host, &package, evidence)).await {
+            Ok(Ok(record)) => Some(record),
+            Ok(Err(error)) => {
+                tracing::error!(error = %with_causes(&error), "nothing can be started");
+                None
+            }
+            Err(error) => {
+                tracing::error!(%error, "nothing can be started");
+                None
+            }
+        }
+    }
+
+    async fn watch(&mut self, child: &mut Child, trial: Option<&Trial>) -> Watched {
+        let mut expires = trial.map(|trial| Instant::now() + trial::time_left(trial));
+        loop {
+            tokio::select! {
+                death = child.wait() => return Watched::Died(death),
+                () = self.signals.stop() => {
+                    child.stop(STOP_GRACE).await;
+                    return Watched::Stopped;
+                }
+                () = wait_until(expires) => {}
+            }
+            let Some(trial) = trial else { continue };
+            match trial::expire(&self.supervision.host, trial, child).await {
+                Expiry::WentBack => {
+                    child.kill().await;
+                    return Watched::WentBack;
+                }
+                Expiry::NotYet(left) => expires = Some(Instant::now() + left),
+                Expiry::Over => expires = None,
+                Expiry::Failed => expires = Some(Instant::now() + EXPIRE_AGAIN_AFTER),
+            }
+        }
+    }
+}
+
+/// The trial whose binary is started. In rescue the package's own binary is, whatever the record says.
+fn running_trial(record: &Record) -> Option<&Trial> {
+    match record.notice() {
+        Some(Notice::Rescue) => None,
+        Some(Notice::Recovered) | None => record.trial(),
+    }
+}
+
+async fn wait_until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The signals that mean stop.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
