@@ -5,6 +5,7 @@
 
 pub(crate) mod controller;
 pub(crate) mod service;
+pub(crate) mod state;
 pub(crate) mod target;
 
 mod budget;
@@ -14,6 +15,8 @@ mod operator;
 mod plan;
 mod settle;
 mod snapshot;
-mod state;
 mod store;
 mod waves;
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,17 @@
 
 use crate::api::rollout::{RolloutState, RowCounts, RowState};
 
+/// What a row asks of its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wants {
+    /// To run the rollout's release.
+    Release,
+    /// To run what it ran before.
+    Origin,
+    /// The row has no say.
+    Nothing,
+}
+
 impl RolloutState {
     /// The word in the database and in the API.
     pub(crate) fn word(self) -> &'static str {
@@ -63,15 +74,20 @@ impl RowState {
         }
     }
 
+    /// What a row of this state asks of its node.
+    pub(crate) fn wants(self) -> Wants {
+        match self {
+            Self::Upgrading | Self::Succeeded => Wants::Release,
+            Self::Failed | Self::RollingBack | Self::RolledBack => Wants::Origin,
+            Self::Pending | Self::Skipped => Wants::Nothing,
+        }
+    }
+
     /// Whether this row has a say in what its node should run.
     pub(crate) fn is_touched(self) -> bool {
-        match self {
-            Self::Upgrading
-            | Self::Succeeded
-            | Self::Failed
-            | Self::RollingBack
-            | Self::RolledBack => true,
-            Self::Pending | Self::Skipped => false,
+        match self.wants() {
+            Wants::Release | Wants::Origin => true,
+            Wants::Nothing => false,
         }
     }
 

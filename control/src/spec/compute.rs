@@ -9,7 +9,11 @@ use bc_protocol::{
 };
 use thiserror::Error;
 
-use crate::{api::rollout::RowState, clock::Moment, rollout::target::Unfit};
+use crate::{
+    api::rollout::RowState,
+    clock::Moment,
+    rollout::{state::Wants, target::Unfit},
+};
 
 /// What there is to compute from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,13 +106,13 @@ pub(crate) fn choose(rows: &Rows) -> Result<Choice, NoSection> {
         (Some(touched), Some(_) | None) => touched,
     };
     let rollout = || touched.age.rollout.clone();
-    let version = match touched.state {
-        RowState::Upgrading | RowState::Succeeded => touched.version.clone(),
-        RowState::Failed | RowState::RolledBack | RowState::RollingBack => touched
+    let version = match touched.state.wants() {
+        Wants::Release => touched.version.clone(),
+        Wants::Origin => touched
             .from
             .clone()
             .ok_or_else(|| NoSection::UnknownOrigin { rollout: rollout() })?,
-        RowState::Pending | RowState::Skipped => return Err(NoSection::Untouched),
+        Wants::Nothing => return Err(NoSection::Untouched),
     };
     let attempt = touched
         .attempt

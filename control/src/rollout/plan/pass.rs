@@ -102,10 +102,13 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Ends a flight. What its node should run may be another version now.
+    /// Ends a flight, or turns it round. Its node is told only if the row asks something else of it now.
     pub(in crate::rollout) fn land(&mut self, flight: &Flight, step: Step) {
+        let before = flight.row.state;
+        if step.leads_to(before).wants() != before.wants() {
+            self.plan.stale.push(flight.row.node.clone());
+        }
         self.change(&flight.row, step);
-        self.plan.stale.push(flight.row.node.clone());
     }
 
     /// A node that is still at work keeps its place after its row has settled.

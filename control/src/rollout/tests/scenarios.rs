@@ -1,0 +1,6 @@
+//! What a rollout does, told in scenarios.
+
+mod absence;
+mod calls;
+mod course;
+mod failures;
