@@ -45,12 +45,7 @@ impl Authority {
         }
     }
 
-    /// Lets a node join without asking anybody.
-    pub(crate) fn enrol(&self, folder: &Path, gateway: &str) -> Identity {
-        self.enrol_from(folder, gateway, 2020)
-    }
-
-    /// The same, with a certificate that starts in that year.
+    /// Lets a node join without asking anybody, with a certificate that starts in that year.
     pub(crate) fn enrol_from(&self, folder: &Path, gateway: &str, year: i32) -> Identity {
         let key = identity::key_or_new(folder).unwrap();
         let node_id = NodeId::derived(&[b"node"]);

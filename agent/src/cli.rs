@@ -21,6 +21,7 @@ use crate::Build;
 use crate::config::{Config, ConfigError};
 use crate::join::JoinError;
 use crate::logs::{self, FilterError};
+use crate::node::{LockError, NodeError};
 use crate::paths::{DEFAULT_CONFIG, Paths};
 use crate::supervise::SuperviseError;
 use crate::updater::executor::BootError;
@@ -138,7 +139,7 @@ enum CommandError {
     #[error(transparent)]
     Join(#[from] JoinError),
     #[error(transparent)]
-    Node(#[from] node::NodeError),
+    Node(#[from] NodeError),
     #[error(transparent)]
     Preflight(#[from] preflight::PreflightError),
     #[error(transparent)]
@@ -160,7 +161,7 @@ impl CommandError {
         match self {
             Self::Filter(_) | Self::NoControl => ExitCode::from(2),
             Self::Config(_) => ExitCode::from(3),
-            Self::Node(node::NodeError::Held { .. })
+            Self::Node(NodeError::Lock(LockError::Held { .. }))
             | Self::Supervise(SuperviseError::Held { .. }) => ExitCode::from(4),
             Self::Exec(exec::ExecError::NotExecutable { .. }) => ExitCode::from(126),
             Self::Boot(_)

@@ -258,3 +258,6 @@ fn setup(what: &'static str, error: impl ToString) -> JoinError {
         found: error.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests;

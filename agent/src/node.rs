@@ -1,9 +1,382 @@
-//! The node's network side: it keeps a session, fetches what the updater asks for and reports what happens.
+//! `bcd node`: a session with the fleet, and an updater beside it.
+//!
+//! Takes the owner's configuration and the node's folder; runs until it is told to stop, or until the next start is
+//! another binary's. What the gateway says goes to the updater as it comes, what the updater has on disk goes to the
+//! gateway. It decides nothing and installs nothing itself.
 
 mod connect_seq;
 pub(crate) mod fetch;
 pub(crate) mod limits;
 mod line;
+mod lock;
+pub(crate) mod memory;
+mod report;
 mod session;
 mod socket;
 pub(crate) mod update;
+
+use std::{io, path::PathBuf, thread, time::Duration};
+
+use bc_protocol::{
+    platform::Platform,
+    spec::{NodeSpec, SpecError},
+    version::VersionError,
+};
+use sd_notify::NotifyState;
+use thiserror::Error;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::{mpsc, watch},
+    time::{Interval, interval},
+};
+use url::Url;
+
+use self::{
+    connect_seq::ConnectSeq,
+    limits::{LEAVE_PATIENCE, NEWS_MAX},
+    line::{News, Setup},
+    memory::SessionNote,
+    report::Reporter,
+    session::Leaving,
+    update::{Setting, UpdateState, Updates},
+};
+use crate::{
+    Build,
+    clock::{self, ClockError},
+    config::Config,
+    http::Web,
+    identity::{Identity, IdentityError},
+    paths::Paths,
+    tls::{self, TlsError},
+    updater::{
+        host::{Host, HostError},
+        running,
+    },
+};
+
+pub(crate) use self::lock::LockError;
+
+/// What a node is started with.
+#[derive(Debug)]
+pub(crate) struct Start {
+    /// The owner's configuration.
+    pub(crate) config: Config,
+    /// The file that it came from: a new binary has to read it too.
+    pub(crate) config_path: PathBuf,
+    /// The node's folder.
+    pub(crate) paths: Paths,
+    /// What this program was built as.
+    pub(crate) build: Build,
+}
+
+/// Why a node does not run, or no longer.
+#[derive(Debug, Error)]
+pub(crate) enum NodeError {
+    /// The folder is another node's.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The program was built with a version that is none.
+    #[error("this program's own version is none")]
+    Version(#[from] VersionError),
+    /// The record.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The image that runs.
+    #[error("expected to read the binary that runs, found that it cannot be read")]
+    Image(#[source] io::Error),
+    /// The node's identity.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The sessions' TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The boot's name.
+    #[error(transparent)]
+    Clock(#[from] ClockError),
+    /// The runtime.
+    #[error("expected a runtime and its signals, found none")]
+    Runtime(#[source] io::Error),
+    /// Neither the configuration nor the identity names a gateway.
+    #[error("expected the address of a gateway, found none")]
+    NoGateway,
+    /// The updater's task has died.
+    #[error("expected the updater to run as long as the node, found that it ended")]
+    UpdaterEnded,
+    /// The program was built to misbehave in a way that it does not know.
+    #[cfg(feature = "faults")]
+    #[error(transparent)]
+    Fault(#[from] crate::faults::UnknownFault),
+}
+
+/// Runs the node. `Ok` is a clean end: somebody stopped it, or a trial waits to be started.
+pub(crate) fn run(start: Start) -> Result<(), NodeError> {
+    let _lock = lock::take(&start.paths)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(NodeError::Runtime)?;
+    let ended = runtime.block_on(Box::pin(live(start)));
+    // A name that nobody resolves holds a thread for minutes; the process does not wait for it.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn live(start: Start) -> Result<(), NodeError> {
+    let signals = Signals::install()?;
+    let identity = Identity::load(&start.paths.identity())?;
+    let remembered = memory::spec(&start.paths);
+    let (setting, reporter) = setting(&start, &identity, remembered.as_ref())?;
+    let version = setting.running.version.clone();
+    let updates = Updates::start(setting);
+    tokio::spawn(end_by_force(updates.clone()));
+    let mut node = Node {
+        state: updates.state(),
+        leaving: signals.or_updated(updates.clone()),
+        updates,
+        reporter,
+        note: SessionNote::none(version),
+        last_spec: None,
+        paths: start.paths.clone(),
+    };
+    if let Some(spec) = remembered {
+        node.updates.spec(Ok(spec.clone()));
+        node.last_spec = Some(spec);
+    }
+    node.note.save(&node.paths);
+    tell_manager(&[NotifyState::Ready]);
+    #[cfg(feature = "faults")]
+    if let Some(fault) = start
+        .build
+        .fault
+        .map(crate::faults::Fault::named)
+        .transpose()?
+    {
+        return misbehave(fault, node).await;
+    }
+    let setup = setup(&start, &identity)?;
+    node.keep(setup).await
+}
+
+/// A node that has handed over and cannot end must not keep the new binary from its start.
+async fn end_by_force(updates: Updates) {
+    updates.leave().await;
+    thread::spawn(|| {
+        thread::sleep(LEAVE_PATIENCE);
+        tracing::warn!("the node did not end by itself: it is ended");
+        std::process::exit(0);
+    });
+}
+
+/// Everything of a node that lasts as long as its process.
+struct Node<L> {
+    updates: Updates,
+    state: watch::Receiver<UpdateState>,
+    leaving: L,
+    reporter: Reporter,
+    note: SessionNote,
+    last_spec: Option<NodeSpec>,
+    paths: Paths,
+}
+
+impl<L: Future<Output = Leaving>> Node<L> {
+    /// Keeps the session until it is time to leave.
+    async fn keep(self, setup: Setup) -> Result<(), NodeError> {
+        let Self {
+            updates,
+            mut state,
+            leaving,
+            reporter,
+            note,
+            last_spec,
+            paths,
+        } = self;
+        let mut listener = Listener {
+            updates,
+            note,
+            last_spec,
+            paths,
+        };
+        let (facts, told) = watch::channel(reporter.facts(&state.borrow_and_update()));
+        let (news_out, mut news) = mpsc::channel(NEWS_MAX);
+        let mut line = Box::pin(line::keep(setup, told, leaving, news_out));
+        let mut feed = Feed::new();
+        let ended = loop {
+            tokio::select! {
+                () = &mut line => break Ok(()),
+                Some(heard) = news.recv() => listener.hear(heard),
+                changed = state.changed() => match changed {
+                    Ok(()) => {
+                        facts.send_replace(reporter.facts(&state.borrow_and_update()));
+                    }
+                    Err(_) => break Err(NodeError::UpdaterEnded),
+                },
+                () = feed.due() => tell_manager(&[NotifyState::Watchdog]),
+            }
+        };
+        tell_manager(&[NotifyState::Stopping]);
+        listener.ended();
+        ended
+    }
+}
+
+/// Passes on what the line brings.
+struct Listener {
+    updates: Updates,
+    note: SessionNote,
+    last_spec: Option<NodeSpec>,
+    paths: Paths,
+}
+
+impl Listener {
+    fn hear(&mut self, news: News) {
+        match news {
+            News::Welcomed { gateway } => {
+                // First of all: the time until a trial is confirmed starts here.
+                self.updates.welcomed();
+                self.note.begin(gateway);
+                self.note.save(&self.paths);
+            }
+            News::Lost(ending) => {
+                self.updates.lost(ending.lost());
+                self.ended();
+            }
+            News::Spec(spec) => self.spec(spec),
+        }
+    }
+
+    /// A spec is on the disk before anything is done for it, or said about it. Where the disk does not take it, the
+    /// gateway will send it again.
+    fn spec(&mut self, spec: Result<NodeSpec, SpecError>) {
+        if let Ok(spec) = &spec
+            && self.last_spec.as_ref() != Some(spec)
+        {
+            match memory::keep_spec(&self.paths, spec) {
+                Ok(()) => self.last_spec = Some(spec.clone()),
+                Err(error) => tracing::warn!(%error, "the spec cannot be kept"),
+            }
+        }
+        self.updates.spec(spec);
+    }
+
+    fn ended(&mut self) {
+        if self.note.connected {
+            self.note.end();
+            self.note.save(&self.paths);
+        }
+    }
+}
+
+#[cfg(feature = "faults")]
+async fn misbehave<L: Future<Output = Leaving>>(
+    fault: crate::faults::Fault,
+    node: Node<L>,
+) -> Result<(), NodeError> {
+    match fault {
+        crate::faults::Fault::NeverConnects => {
+            tracing::warn!("this build never connects");
+            node.leaving.await;
+            Ok(())
+        }
+    }
+}
+
+/// What ends a node from outside.
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn install() -> Result<Self, NodeError> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).map_err(NodeError::Runtime)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(NodeError::Runtime)?,
+        })
+    }
+
+    async fn or_updated(self, updates: Updates) -> Leaving {
+        let mut signals = self;
+        tokio::select! {
+            _ = signals.terminate.recv() => Leaving::Stopping,
+            _ = signals.interrupt.recv() => Leaving::Stopping,
+            () = updates.leave() => Leaving::Updating,
+        }
+    }
+}
+
+/// Tells systemd, in time, that the loop still turns.
+struct Feed(Option<Interval>);
+
+impl Feed {
+    fn new() -> Self {
+        // A watchdog of nothing asks for nothing, and an interval of nothing does not exist.
+        let half = sd_notify::watchdog_enabled().map(|period| period / 2);
+        Self(half.filter(|half| *half > Duration::ZERO).map(interval))
+    }
+
+    async fn due(&mut self) {
+        match &mut self.0 {
+            Some(interval) => {
+                interval.tick().await;
+            }
+            None => std::future::pending().await,
+        }
+    }
+}
+
+fn tell_manager(state: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::warn!(%error, "the service manager cannot be told");
+    }
+}
+
+fn setting(
+    start: &Start,
+    identity: &Identity,
+    remembered: Option<&NodeSpec>,
+) -> Result<(Setting, Reporter), NodeError> {
+    let host = Host::new(start.paths.clone(), &start.config);
+    let record = host.status()?;
+    let version = start.build.version.parse()?;
+    let running = running::identify(&start.paths, &record, version).map_err(NodeError::Image)?;
+    tracing::info!(
+        node = %identity.node_id(), version = %running.version, slot = ?running.slot,
+        sequence = %running.sequence, floor = %record.floor(), "the node starts"
+    );
+    let reporter = Reporter {
+        version: running.version.clone(),
+        platform: Platform::host(),
+        boot_id: clock::boot_time()?.boot.0,
+    };
+    let setting = Setting {
+        host,
+        running,
+        record,
+        stable_for: start.config.update.stable_for,
+        web: Web {
+            plain_http: start.config.plain_http,
+            ca_file: start.config.ca_file.clone(),
+            earliest: Some(identity.starts()),
+        },
+        config: start.config_path.clone(),
+        observed_generation: remembered.map_or(0, |spec| spec.generation),
+    };
+    Ok((setting, reporter))
+}
+
+fn setup(start: &Start, identity: &Identity) -> Result<Setup, NodeError> {
+    let mut gateways: Vec<String> = start.config.gateways.iter().map(Url::to_string).collect();
+    if gateways.is_empty() {
+        gateways = identity.gateways().to_vec();
+    }
+    if gateways.is_empty() {
+        return Err(NodeError::NoGateway);
+    }
+    Ok(Setup {
+        gateways,
+        tls: tls::session(identity)?,
+        counter: ConnectSeq::load(&start.paths.connect_seq(), clock::wall().unix()),
+        seed: rand::random(),
+        labels: start.config.labels.clone(),
+    })
+}

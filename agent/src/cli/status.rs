@@ -10,13 +10,12 @@ use bc_protocol::sequence::{ReleaseFloor, Sequence};
 use bc_protocol::session::{AttemptFacts, Slot, TrialFacts};
 use bc_protocol::version::Version;
 use clap::{Args, ValueEnum};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{CommandError, Global};
 use crate::Build;
-use crate::durable;
 use crate::identity;
-use crate::node::limits::STATE_FILE_BYTES_MAX;
+use crate::node::memory;
 use crate::paths::Paths;
 use crate::updater::host::{Host, PRODUCT};
 use crate::updater::record::{Notice, Record};
@@ -71,13 +70,13 @@ struct SlotStatus {
 }
 
 /// As the node left it; what it leaves out is unknown.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct SessionStatus {
     connected: bool,
     gateway: Option<String>,
     since: Option<String>,
-    #[serde(skip_serializing)]
+    #[serde(skip)]
     version: Option<String>,
 }
 
@@ -164,24 +163,15 @@ fn slot_of(host: &Host, slot: Slot) -> Option<SlotStatus> {
 }
 
 fn session_of(paths: &Paths) -> SessionStatus {
-    let left = durable::read_unlinked(&paths.session(), STATE_FILE_BYTES_MAX);
-    let mut session: SessionStatus = left
-        .ok()
-        .flatten()
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-        .unwrap_or_default();
-    // A node that was killed could not say that its session is gone; its lock says so.
-    session.connected &= node_runs(paths);
-    session
-}
-
-fn node_runs(paths: &Paths) -> bool {
-    std::fs::File::open(paths.node_lock()).is_ok_and(|lock| {
-        matches!(
-            lock.try_lock_shared(),
-            Err(std::fs::TryLockError::WouldBlock)
-        )
-    })
+    let Some(note) = memory::session(paths) else {
+        return SessionStatus::default();
+    };
+    SessionStatus {
+        connected: note.connected,
+        gateway: note.gateway,
+        since: Some(note.since.to_string()),
+        version: Some(note.version.to_string()),
+    }
 }
 
 fn text_of(status: &Status) -> String {

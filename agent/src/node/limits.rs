@@ -62,3 +62,15 @@ pub(crate) const DISK_MARGIN_BYTES: u64 = 16 << 20;
 
 /// Pieces of a download between the line and the disk, of at most 64 KiB each.
 pub(crate) const WRITER_QUEUE_CHUNKS_MAX: usize = 8;
+
+/// News between the line and the node: it waits where nobody takes them.
+pub(crate) const NEWS_MAX: usize = 16;
+
+/// How long a predecessor that was killed may take to let go of the node's folder.
+pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The wait between two tries to take it.
+pub(crate) const LOCK_RETRY_AFTER: Duration = Duration::from_millis(50);
+
+/// How long a node that has handed over may take to end: longer than any Goodbye, shorter than any trial.
+pub(crate) const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
