@@ -13,7 +13,7 @@ use std::{
 
 use etcetera::{BaseStrategy, HomeDirError, choose_base_strategy};
 use serde::Deserialize;
-use toml_edit::{DocumentMut, Item, Table, TableLike, TomlError, value};
+use toml_edit::{DocumentMut, Item, Table, TableLike, TomlError, Value};
 
 use super::{
     limits::CONFIG_BYTES_MAX,
@@ -131,7 +131,7 @@ pub(super) fn default_path() -> Result<PathBuf, ContextsError> {
 /// Makes a context the current one.
 pub(super) fn make_current(path: &Path, name: &str) -> Result<(), ContextsError> {
     edit(path, |document| {
-        document.insert("current_context", value(name));
+        set(document.as_table_mut(), "current_context", name);
         Some(())
     })
 }
@@ -139,7 +139,7 @@ pub(super) fn make_current(path: &Path, name: &str) -> Result<(), ContextsError>
 /// Writes a context, in place of one with the same name, and makes it the current one.
 pub(super) fn save(path: &Path, name: &str, context: &Context) -> Result<(), ContextsError> {
     edit(path, |document| {
-        document.insert("current_context", value(name));
+        set(document.as_table_mut(), "current_context", name);
         let contexts = document
             .entry("contexts")
             .or_insert_with(|| {
@@ -167,15 +167,32 @@ fn write_fields(table: &mut dyn TableLike, context: &Context) {
         ("ca_file", context.ca_file.as_ref().map(path)),
     ];
     for (key, text) in texts {
-        match text {
-            Some(text) => table.insert(key, value(text)),
-            None => table.remove(key),
-        };
+        set_or_remove(table, key, text);
     }
-    match context.allow_http {
-        Some(allowed) => table.insert("allow_http", value(allowed)),
-        None => table.remove("allow_http"),
-    };
+    set_or_remove(table, "allow_http", context.allow_http);
+}
+
+fn set_or_remove(table: &mut dyn TableLike, key: &str, new: Option<impl Into<Value>>) {
+    match new {
+        Some(new) => set(table, key, new),
+        None => {
+            table.remove(key);
+        }
+    }
+}
+
+/// Sets a key. Where it is there already, what stands around its value stays, such as a comment behind it.
+fn set(table: &mut dyn TableLike, key: &str, new: impl Into<Value>) {
+    let mut new = new.into();
+    match table.get_mut(key).and_then(Item::as_value_mut) {
+        Some(old) => {
+            *new.decor_mut() = old.decor().clone();
+            *old = new;
+        }
+        None => {
+            table.insert(key, Item::Value(new));
+        }
+    }
 }
 
 /// Changes the file, comments and order kept, so that a power cut leaves the old one or the new one.
@@ -273,7 +290,7 @@ mod tests {
         save(&path, "b", &context()).unwrap();
         make_current(&path, "a").unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
-        for kept in ["# mine", "# the first", "output = \"wide\""] {
+        for kept in ["# mine", "# today", "# the first", "output = \"wide\""] {
             assert!(text.contains(kept), "{text}");
         }
         let contexts = Contexts::load(&path).unwrap();

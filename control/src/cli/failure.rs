@@ -156,22 +156,44 @@ impl Failure {
         text
     }
 
-    /// The message and, behind it, what caused it. A parser's picture of the line that it cannot read stays as it is.
+    /// The message and, behind it, what caused it.
     fn sentence(&self) -> String {
         let mut sentence = printable(&self.to_string());
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            let said = error.to_string();
-            let said = said.trim_end();
-            if said.contains('\n') {
-                let lines: Vec<String> = said.lines().map(printable).collect();
-                sentence = format!("{sentence}:\n{}", lines.join("\n"));
-            } else {
-                sentence = format!("{sentence}: {}", printable(said));
-            }
-            cause = error.source();
+        for cause in self.causes() {
+            // A parser's picture of the line that it cannot read keeps its lines.
+            let lines: Vec<String> = cause.trim_end().lines().map(printable).collect();
+            let gap = if lines.len() > 1 { ":\n" } else { ": " };
+            sentence = format!("{sentence}{gap}{}", lines.join("\n"));
         }
         sentence
+    }
+
+    fn causes(&self) -> Vec<String> {
+        let mut causes = Vec::new();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            causes.push(error.to_string());
+            cause = error.source();
+        }
+        match self {
+            // Between the call and the socket lie layers that tell people nothing.
+            Self::Call(_) => causes.pop().into_iter().collect(),
+            Self::Client(_)
+            | Self::Settings(_)
+            | Self::Contexts(_)
+            | Self::Print(_)
+            | Self::Usage(_)
+            | Self::NoToken
+            | Self::Cleartext { .. }
+            | Self::Read { .. }
+            | Self::Write { .. }
+            | Self::Content { .. }
+            | Self::Declined
+            | Self::Terminal(_)
+            | Self::TimedOut { .. }
+            | Self::NoPool { .. }
+            | Self::Runtime(_) => causes,
+        }
     }
 
     /// What to do about it.
@@ -268,6 +290,9 @@ fn refusal_hint(refusal: &Refusal) -> Option<String> {
         Code::AccessDenied => Some(
             "an administrator can make a token that may: `better-compute tokens create`".to_owned(),
         ),
+        Code::NotFound if refusal.method == "rollouts/create" => {
+            Some("`better-compute releases list` and `pools list` show what there is".to_owned())
+        }
         Code::NotFound => Some(format!(
             "`better-compute {} list` shows what there is",
             command_of(group)

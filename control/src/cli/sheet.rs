@@ -130,7 +130,8 @@ impl Part {
         table
             .load_style(NOTHING)
             .set_content_arrangement(ContentArrangement::Disabled)
-            .enforce_styling();
+            .enforce_styling()
+            .style_text_only();
         match self {
             Self::Fields(fields) => {
                 for (name, cell) in fields {
