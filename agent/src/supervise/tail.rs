@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn only_the_end_is_kept() {
         let mut kept = VecDeque::new();
-        for piece in [&vec![b'a'; LOG_BYTES_MAX][..], b"b", &vec![b'c'; 100]] {
+        for piece in [&vec![b'a'; LOG_BYTES_MAX][..], b"b", &[b'c'; 100]] {
             keep(&mut kept, piece);
         }
         assert_eq!(kept.len(), LOG_BYTES_MAX);

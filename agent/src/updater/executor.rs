@@ -47,7 +47,7 @@ pub(crate) fn boot(host: &Host, package: &Path, evidence: Evidence) -> Result<Re
     create_folders(host)?;
     let locked = host.store().lock()?;
     let record = match locked.read() {
-        Found::Record(record) => decide(host, &locked, record, evidence)?,
+        Found::Record(record) => decide(host, &locked, *record, evidence)?,
         Found::Nothing if !any_release(host) => seed(host, &locked, package)?,
         Found::Nothing | Found::Unreadable => recover(host, &locked, package)?,
     };

@@ -166,7 +166,7 @@ impl Host {
     /// The record as it is now.
     pub(crate) fn status(&self) -> Result<Record, HostError> {
         match self.store.read() {
-            Found::Record(record) => Ok(record),
+            Found::Record(record) => Ok(*record),
             Found::Nothing | Found::Unreadable => Err(StoreError::NoRecord.into()),
         }
     }

@@ -138,13 +138,12 @@ fn spawn(order: &Order) -> io::Result<Child> {
 
 /// Whether waiting helps: another thread of ours may just be between fork and exec, with the binary still open.
 fn is_passing(error: &io::Error) -> bool {
-    match error.kind() {
-        io::ErrorKind::ExecutableFileBusy
-        | io::ErrorKind::WouldBlock
-        | io::ErrorKind::OutOfMemory => true,
-        // Foreign, and without end.
-        _ => false,
-    }
+    [
+        io::ErrorKind::ExecutableFileBusy,
+        io::ErrorKind::WouldBlock,
+        io::ErrorKind::OutOfMemory,
+    ]
+    .contains(&error.kind())
 }
 
 async fn answer(mut child: Child) -> io::Result<Answer> {

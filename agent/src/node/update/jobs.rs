@@ -32,7 +32,7 @@ pub(super) struct Report {
 #[derive(Debug)]
 enum Handed {
     Nothing,
-    Admitted(Admitted),
+    Admitted(Box<Admitted>),
     Downloaded(File),
     Staged(Staged),
 }
@@ -168,7 +168,7 @@ impl Bench {
             (Job::Admit(section), _) => self.admit(section).await,
             (Job::Download(section), Handed::Admitted(admitted)) => {
                 tokio::select! {
-                    work = self.download(section, admitted) => work,
+                    work = self.download(section, *admitted) => work,
                     _ = given_up => Work::failed(Ending::new(
                         Outcome::Cancelled,
                         "replaced",
@@ -223,7 +223,7 @@ impl Bench {
                     Source::Download(_) => Done::ToDownload,
                     Source::InPlace => Done::InPlace,
                 };
-                Work::handing(done, Handed::Admitted(admitted))
+                Work::handing(done, Handed::Admitted(Box::new(admitted)))
             }
             Ok(Err(error)) => error.into(),
             Err(error) => died(&error),

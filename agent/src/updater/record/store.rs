@@ -6,7 +6,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 use thiserror::Error;
@@ -27,7 +27,7 @@ pub(crate) struct Store {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Found {
     /// The record.
-    Record(Record),
+    Record(Box<Record>),
     /// There is no copy at all: a new machine.
     Nothing,
     /// There are copies, and none can be read.
@@ -133,7 +133,7 @@ impl<'a> Locked<'a> {
     /// The record, where there has to be one.
     pub(crate) fn record(&self) -> Result<Record, StoreError> {
         match self.read() {
-            Found::Record(record) => Ok(record),
+            Found::Record(record) => Ok(*record),
             Found::Nothing | Found::Unreadable => Err(StoreError::NoRecord),
         }
     }
@@ -177,16 +177,16 @@ impl<'a> Locked<'a> {
     }
 }
 
-fn write_copy(path: &PathBuf, bytes: &[u8]) -> Result<(), StoreError> {
+fn write_copy(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     durable::replace_file(path, bytes, Mode::Readable).map_err(|source| StoreError::Write {
-        path: path.clone(),
+        path: path.to_owned(),
         source,
     })
 }
 
 #[derive(Debug)]
 enum Copy {
-    Valid(Counted),
+    Valid(Box<Counted>),
     Missing,
     Damaged,
 }
@@ -217,7 +217,7 @@ impl Copies {
 
     fn found(&self) -> Found {
         match (self.newest(), &self.0) {
-            (Some(counted), _) => Found::Record(counted.record.clone()),
+            (Some(counted), _) => Found::Record(Box::new(counted.record.clone())),
             (None, [Copy::Missing, Copy::Missing]) => Found::Nothing,
             (None, _) => Found::Unreadable,
         }
@@ -235,7 +235,7 @@ impl Copies {
     }
 }
 
-fn read_copy(path: &PathBuf) -> Copy {
+fn read_copy(path: &Path) -> Copy {
     let bytes = match durable::read_unlinked(path, RECORD_BYTES_MAX) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Copy::Missing,
@@ -245,7 +245,7 @@ fn read_copy(path: &PathBuf) -> Copy {
         }
     };
     match file::decode(&bytes) {
-        Ok(counted) => Copy::Valid(counted),
+        Ok(counted) => Copy::Valid(Box::new(counted)),
         Err(damage) => {
             warn_of_damage(path, &damage);
             Copy::Damaged
@@ -253,6 +253,6 @@ fn read_copy(path: &PathBuf) -> Copy {
     }
 }
 
-fn warn_of_damage(path: &PathBuf, damage: &Damage) {
+fn warn_of_damage(path: &Path, damage: &Damage) {
     tracing::warn!(path = %path.display(), error = %damage, "one copy of the record is damaged");
 }

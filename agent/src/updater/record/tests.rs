@@ -1,1 +1,410 @@
 //! One record, two copies, and everything that can happen to them.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use bc_protocol::digest::Sha256;
+use bc_protocol::id::AttemptId;
+use bc_protocol::sequence::{ReleaseFloor, Sequence};
+use bc_protocol::session::{Outcome, Slot};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::file::{self, Counted};
+use super::{Found, Installed, Notice, Record, Store, TransitionError, Trial};
+use crate::clock::{BootId, BootTime, Monotonic};
+use crate::paths::Paths;
+use crate::updater::attempt::{Attempt, Ending, Exit};
+
+fn digest(name: &str) -> Sha256 {
+    Sha256::of(name.as_bytes())
+}
+
+fn attempt(name: &str) -> AttemptId {
+    AttemptId::derived(&[name.as_bytes()])
+}
+
+fn sequence(number: u64) -> Sequence {
+    Sequence::new(number).unwrap()
+}
+
+fn trial(record: &Record, number: u64, name: &str) -> Trial {
+    Trial {
+        slot: record.confirmed().slot.other(),
+        sequence: sequence(number),
+        digest: digest(name),
+        attempt: attempt(name),
+        starts: 0,
+        boot_id: BootId("boot".to_owned()),
+        deadline: Monotonic(60_000),
+    }
+}
+
+fn on_trial() -> Record {
+    let record = Record::seeded(Slot::A, digest("package"));
+    let trial = trial(&record, 7, "seven");
+    record.trying(trial, "1.7.0").unwrap()
+}
+
+fn went_back() -> Record {
+    on_trial().going_back(Ending {
+        exit: Some(Exit::Signal(11)),
+        log: "\u{1}last \"words\"\n".repeat(100),
+        ..Ending::new(Outcome::Crashed, "crashed", "it ended")
+    })
+}
+
+fn home() -> (TempDir, Paths, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = Paths::new(folder.path());
+    let store = Store::new(paths.clone());
+    (folder, paths, store)
+}
+
+fn found(record: &Record) -> Found {
+    Found::Record(Box::new(record.clone()))
+}
+
+#[test]
+fn a_confirmed_trial_raises_the_floor_in_one_step() {
+    let record = on_trial();
+    assert_eq!(record.floor(), ReleaseFloor::NONE);
+    let record = record.confirming(digest("seven")).unwrap();
+    assert_eq!(record.floor().sequence(), sequence(7));
+    assert_eq!(record.confirmed().slot, Slot::B);
+    assert_eq!(record.trial(), None);
+    let last = record.last_attempt().unwrap();
+    assert!(last.is_final() && last.facts().outcome == Outcome::Confirmed);
+    assert_eq!(record.clone().confirming(digest("seven")), Ok(record));
+}
+
+#[test]
+fn only_the_digest_on_trial_can_be_confirmed() {
+    for name in ["package", "other"] {
+        let refused = on_trial().confirming(digest(name));
+        let found = digest(name);
+        assert_eq!(refused, Err(TransitionError::NotOnTrial { found }));
+    }
+}
+
+#[test]
+fn going_back_keeps_the_floor_and_says_why() {
+    let record = went_back();
+    assert_eq!(record.floor(), ReleaseFloor::NONE);
+    assert_eq!(record.chosen().slot, Slot::A);
+    let last = record.last_attempt().unwrap().facts();
+    assert_eq!((last.outcome, last.signal), (Outcome::Crashed, Some(11)));
+    assert_eq!(
+        record
+            .clone()
+            .going_back(Ending::new(Outcome::Hung, "", "")),
+        record
+    );
+}
+
+#[test]
+fn a_trial_needs_the_spare_slot_a_good_sequence_and_an_attempt_that_goes_on() {
+    let record = on_trial().confirming(digest("seven")).unwrap();
+    let below = trial(&record, 6, "six");
+    assert!(matches!(
+        record.clone().trying(below, "1.6.0"),
+        Err(TransitionError::BelowFloor { .. })
+    ));
+    let running = Trial {
+        slot: record.confirmed().slot,
+        ..trial(&record, 8, "eight")
+    };
+    assert!(matches!(
+        record.clone().trying(running, "1.8.0"),
+        Err(TransitionError::RunningSlot { .. })
+    ));
+    let ended = trial(&record, 8, "seven");
+    assert!(matches!(
+        record.clone().trying(ended, "1.8.0"),
+        Err(TransitionError::Ended { .. })
+    ));
+    let second = trial(&on_trial(), 9, "nine");
+    assert!(matches!(
+        on_trial().trying(second, "1.9.0"),
+        Err(TransitionError::OnTrial { .. })
+    ));
+}
+
+#[test]
+fn another_boot_begins_the_deadline_anew_and_counts_the_start() {
+    let length = Duration::from_secs(120);
+    let at = |boot: &str, now| BootTime {
+        boot: BootId(boot.to_owned()),
+        now: Monotonic(now),
+    };
+    let record = on_trial().counting_a_start(&at("boot", 50_000), length);
+    let first = record.trial().unwrap().clone();
+    assert_eq!((first.starts, first.deadline), (1, Monotonic(60_000)));
+    let record = record.counting_a_start(&at("reboot", 1_000), length);
+    let second = record.trial().unwrap();
+    assert_eq!((second.starts, second.deadline), (2, Monotonic(121_000)));
+    assert!(!first.is_overdue(&at("reboot", 100_000)));
+    assert!(first.is_overdue(&at("boot", 60_000)));
+}
+
+#[test]
+fn every_record_survives_its_bytes() {
+    for record in [
+        Record::seeded(Slot::A, digest("package")),
+        on_trial(),
+        went_back(),
+        on_trial().confirming(digest("seven")).unwrap(),
+        went_back().with_notice(Some(Notice::Rescue)),
+    ] {
+        let counted = Counted {
+            counter: 42,
+            record,
+        };
+        let bytes = file::encode(&counted).unwrap();
+        assert_eq!(file::decode(&bytes).unwrap(), counted);
+    }
+}
+
+#[test]
+fn no_prefix_and_no_flipped_bit_is_a_record() {
+    let counted = Counted {
+        counter: 3,
+        record: on_trial(),
+    };
+    let bytes = file::encode(&counted).unwrap();
+    // The last byte is a line's end, which is no part of the record.
+    for length in 0..bytes.len() - 1 {
+        assert!(file::decode(&bytes[..length]).is_err(), "{length} bytes");
+    }
+    for position in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[position / 8] ^= 1 << (position % 8);
+        // A flip in what only spaces the record out may leave it as it was; it never makes another one.
+        if let Ok(read) = file::decode(&flipped) {
+            assert_eq!(read, counted, "bit {position}");
+        }
+    }
+}
+
+#[test]
+fn what_a_newer_agent_wrote_is_ignored_and_handed_on() {
+    let (_folder, paths, store) = home();
+    let counted = Counted {
+        counter: 1,
+        record: went_back(),
+    };
+    let mut fields = serde_json::to_value(&counted).unwrap();
+    fields["pause"] = serde_json::json!({"until": 7, "by": ["owner"]});
+    fields["notice"] = "unheard-of".into();
+    fields["lastAttempt"]["outcome"] = "unheard-of".into();
+    let record = serde_json::to_string(&fields).unwrap();
+    let sha256 = Sha256::of(record.as_bytes());
+    let bytes = format!("{{\"sha256\":\"{sha256}\",\"record\":{record}}}");
+    fs::File::create(&paths.record_copies()[0]).unwrap();
+    crate::durable::replace_file(
+        &paths.record_copies()[0],
+        bytes.as_bytes(),
+        crate::durable::Mode::Readable,
+    )
+    .unwrap();
+
+    let locked = store.lock().unwrap();
+    let read = locked.record().unwrap();
+    assert_eq!(read.notice(), None);
+    assert!(read.last_attempt().unwrap().is_final());
+    locked.write(&read).unwrap();
+    let written = fs::read_to_string(&paths.record_copies()[1]).unwrap();
+    assert!(
+        written.contains("\"pause\":{\"by\":[\"owner\"],\"until\":7}"),
+        "{written}"
+    );
+}
+
+#[test]
+fn a_record_that_contradicts_itself_is_none() {
+    let counted = |record| Counted { counter: 1, record };
+    let mut twice = serde_json::to_value(counted(on_trial())).unwrap();
+    twice["trial"]["slot"] = "a".into();
+    let mut low = serde_json::to_value(counted(on_trial())).unwrap();
+    low["floor"] = 1.into();
+    let mut foreign = serde_json::to_value(counted(on_trial())).unwrap();
+    foreign["trial"]["attempt"] = attempt("other").to_string().into();
+    for fields in [twice, low, foreign] {
+        let record = serde_json::to_string(&fields).unwrap();
+        let sha256 = Sha256::of(record.as_bytes());
+        let bytes = format!("{{\"sha256\":\"{sha256}\",\"record\":{record}}}");
+        assert!(file::decode(bytes.as_bytes()).is_err(), "{record}");
+    }
+}
+
+#[test]
+fn nothing_and_something_unreadable_are_told_apart() {
+    let (_folder, paths, store) = home();
+    assert_eq!(store.read(), Found::Nothing);
+    fs::File::create(&paths.record_copies()[1]).unwrap();
+    assert_eq!(store.read(), Found::Unreadable);
+}
+
+#[test]
+fn one_copy_is_enough_and_the_other_is_mended() {
+    for lost in 0..2 {
+        let (_folder, paths, store) = home();
+        store.lock().unwrap().write(&on_trial()).unwrap();
+        let path = &paths.record_copies()[lost];
+        for damage in [&b""[..], b"{}", &[0; 4096]] {
+            crate::durable::replace_file(path, damage, crate::durable::Mode::Readable).unwrap();
+            assert_eq!(store.read(), found(&on_trial()));
+        }
+        drop(store.lock().unwrap());
+        let [one, other] = paths.record_copies().map(|path| fs::read(path).unwrap());
+        assert_eq!(one, other);
+    }
+}
+
+#[test]
+fn the_higher_counter_wins_wherever_it_lies() {
+    for old in 0..2 {
+        let (_folder, paths, store) = home();
+        store.lock().unwrap().write(&on_trial()).unwrap();
+        let before = fs::read(&paths.record_copies()[old]).unwrap();
+        let confirmed = on_trial().confirming(digest("seven")).unwrap();
+        store.lock().unwrap().write(&confirmed).unwrap();
+        // One copy comes back from an old backup: the floor stays.
+        crate::durable::replace_file(
+            &paths.record_copies()[old],
+            &before,
+            crate::durable::Mode::Readable,
+        )
+        .unwrap();
+        assert_eq!(store.read(), found(&confirmed));
+        let next = confirmed.with_notice(Some(Notice::Rescue));
+        store.lock().unwrap().write(&next).unwrap();
+        assert_eq!(store.read(), found(&next));
+    }
+}
+
+#[test]
+fn a_cut_while_one_copy_is_staged_leaves_the_record_and_no_leftovers() {
+    let (folder, paths, store) = home();
+    store.lock().unwrap().write(&on_trial()).unwrap();
+    for path in paths.record_copies() {
+        let staged = crate::durable::staging_name(&path).unwrap();
+        fs::File::create(&staged).unwrap();
+        assert_eq!(store.read(), found(&on_trial()));
+    }
+    store.lock().unwrap().write(&went_back()).unwrap();
+    assert_eq!(store.read(), found(&went_back()));
+    // Two copies and the lock.
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn links_and_giants_in_a_copys_place_are_no_record() {
+    let (folder, paths, store) = home();
+    let elsewhere = folder.path().join("elsewhere");
+    let bytes = file::encode(&Counted {
+        counter: 9,
+        record: on_trial(),
+    })
+    .unwrap();
+    crate::durable::replace_file(&elsewhere, &bytes, crate::durable::Mode::Readable).unwrap();
+    symlink(&elsewhere, &paths.record_copies()[0]).unwrap();
+    let giant = fs::File::create(&paths.record_copies()[1]).unwrap();
+    giant.set_len(1 << 30).unwrap();
+    assert_eq!(store.read(), Found::Unreadable);
+}
+
+#[test]
+fn the_lock_is_one_holders_at_a_time() {
+    let (_folder, _paths, store) = home();
+    let held = store.lock().unwrap();
+    assert!(store.try_lock().unwrap().is_none());
+    drop(held);
+    assert!(store.try_lock().unwrap().is_some());
+}
+
+/// What can happen to a record.
+#[derive(Clone, Debug)]
+enum Happening {
+    Try(u64),
+    Start,
+    Confirm,
+    GoBack(Outcome),
+    Note(u8),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        (0_u64..6).prop_map(Happening::Try),
+        Just(Happening::Start),
+        Just(Happening::Confirm),
+        prop_oneof![Just(Outcome::Crashed), Just(Outcome::Environment)].prop_map(Happening::GoBack),
+        (0_u8..4).prop_map(Happening::Note),
+    ]
+}
+
+fn after(record: Record, happening: &Happening) -> Record {
+    let before = record.clone();
+    let at = BootTime {
+        boot: BootId("boot".to_owned()),
+        now: Monotonic(1),
+    };
+    match happening {
+        Happening::Try(number) => {
+            let trial = trial(&record, *number, &format!("release {number}"));
+            record.trying(trial, "1.0.0").unwrap_or(before)
+        }
+        Happening::Start => record.counting_a_start(&at, Duration::from_secs(1)),
+        Happening::Confirm => match record.trial().map(|trial| trial.digest) {
+            Some(digest) => record.confirming(digest).unwrap(),
+            None => record,
+        },
+        Happening::GoBack(outcome) => record.going_back(Ending::new(*outcome, "", "")),
+        Happening::Note(name) => {
+            let begun = Attempt::begun(attempt(&format!("note {name}")), "1.0.0");
+            record.noting(begun).unwrap_or(before)
+        }
+    }
+}
+
+proptest! {
+    /// I2, I3, I4: whatever happens, the floor rises only by a confirmation, to the trial's own sequence, and what is
+    /// chosen is never below it.
+    #[test]
+    fn the_floor_never_falls(happenings in prop::collection::vec(happening(), 0..60)) {
+        let mut record = Record::seeded(Slot::A, digest("package"));
+        for happening in &happenings {
+            let next = after(record.clone(), happening);
+            prop_assert!(next.floor() >= record.floor());
+            prop_assert!(next.floor().admits(next.chosen().sequence));
+            prop_assert!(next.floor().admits(next.confirmed().sequence));
+            if next.floor() != record.floor() {
+                let trial = record.trial().unwrap().sequence;
+                prop_assert!(matches!(happening, Happening::Confirm));
+                prop_assert_eq!(next.floor().sequence(), trial);
+            }
+            prop_assert!(next.is_sound());
+            let counted = Counted { counter: 1, record: next.clone() };
+            let read = file::decode(&file::encode(&counted).unwrap()).unwrap();
+            prop_assert_eq!(read.record, next.clone());
+            record = next;
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_record_or_none(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        prop_assert!(file::decode(&bytes).is_err());
+    }
+}
+
+#[test]
+fn a_recovered_record_has_the_floor_of_what_it_found() {
+    let record = Record::recovered(Installed {
+        slot: Slot::B,
+        sequence: sequence(9),
+        digest: digest("nine"),
+    });
+    assert_eq!(record.floor().sequence(), sequence(9));
+    assert_eq!(record.notice(), Some(Notice::Recovered));
+}
