@@ -18,7 +18,7 @@ use std::{
 
 use axum_server::Handle;
 use thiserror::Error;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -147,10 +147,35 @@ fn make_private(dir: &Path) -> io::Result<()> {
     builder.recursive(true).mode(0o700).create(dir)
 }
 
+/// The signals that ask for an end. Caught from before the service says that it listens: whoever reads that line may
+/// stop it at once.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn catch() -> Result<Self, ServeError> {
+        let catch = |kind| signal(kind).map_err(ServeError::Runtime);
+        Ok(Self {
+            terminate: catch(SignalKind::terminate())?,
+            interrupt: catch(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn any(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => tracing::info!("told to stop by SIGTERM"),
+            _ = self.interrupt.recv() => tracing::info!("told to stop by SIGINT"),
+        }
+    }
+}
+
 async fn until_stopped(
     config: Config,
     tls: Option<Arc<rustls::ServerConfig>>,
 ) -> Result<(), ServeError> {
+    let mut signals = Signals::catch()?;
     let (api, link) = (Bound::api(&config)?, Bound::link(&config)?);
     let parts = Parts::open(&config, &api.url).await?;
     let stop = CancellationToken::new();
@@ -171,10 +196,7 @@ async fn until_stopped(
     ));
     let ended = tokio::select! {
         ended = &mut server => Some(ended),
-        told = told_to_stop() => {
-            told.map_err(ServeError::Runtime)?;
-            None
-        }
+        () = signals.any() => None,
     };
     handle.graceful_shutdown(Some(STOP_GRACE));
     stop.cancel();
@@ -215,14 +237,4 @@ impl Parts {
             authority: Arc::new(authority),
         })
     }
-}
-
-async fn told_to_stop() -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("told to stop by SIGTERM"),
-        _ = interrupt.recv() => tracing::info!("told to stop by SIGINT"),
-    }
-    Ok(())
 }

@@ -1,0 +1,146 @@
+//! Nodes and gateways that join.
+
+use rcgen::{CertificateParams, KeyPair};
+use serde_json::{Value, json};
+
+use crate::server::Server;
+
+fn csr() -> String {
+    let key = KeyPair::generate().unwrap();
+    let request = CertificateParams::default()
+        .serialize_request(&key)
+        .unwrap();
+    request.pem().unwrap()
+}
+
+async fn join_token(server: &Server, pool: &str, uses: u32, seconds: f64) -> String {
+    let request = json!({
+        "tenantId": "root", "poolId": pool, "uses": uses, "expiresInSeconds": seconds,
+    });
+    let token = server.call("joinTokens/create", request).await;
+    token["token"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_node_joins_and_is_listed() {
+    let server = Server::start();
+    let pool = server.pool("edge").await;
+    let token = join_token(&server, &pool, 1, 60.0).await;
+    let request = json!({ "csr": csr(), "labels": { "cpu.arch": "x86_64" } });
+    let (status, joined) = server.call_as(&token, "nodes/join", request.clone()).await;
+    assert_eq!(status, 200, "{joined}");
+    assert!(
+        joined["certificate"]
+            .as_str()
+            .unwrap()
+            .contains("BEGIN CERTIFICATE")
+    );
+    assert_eq!(
+        server.call_as(&token, "nodes/join", request).await.1["nodeId"],
+        joined["nodeId"]
+    );
+    let get = json!({ "tenantId": "root", "nodeId": joined["nodeId"] });
+    let node = server.call("nodes/get", get).await;
+    assert_eq!(node["poolId"], json!(pool));
+    assert_eq!(
+        (&node["online"], &node["generation"]),
+        (&json!(false), &json!(1))
+    );
+    assert_eq!(node["labels"], json!({ "cpu.arch": "x86_64" }));
+    let of_pool = json!({ "tenantId": "root", "poolId": pool });
+    let nodes = server.call("nodes/list", of_pool.clone()).await;
+    assert_eq!(nodes["nodes"], json!([node]));
+    assert_eq!(server.call("pools/get", of_pool).await["nodes"], json!(1));
+}
+
+#[tokio::test]
+async fn tokens_that_are_over_or_of_another_kind_open_nothing() {
+    let server = Server::start();
+    let pool = server.pool("edge").await;
+    let request = || json!({ "csr": csr() });
+    let spent = join_token(&server, &pool, 1, 60.0).await;
+    server.call_as(&spent, "nodes/join", request()).await;
+    // Less than a millisecond, which is as fine as times are kept: it is over when it is made.
+    let short = join_token(&server, &pool, 1, 0.0001).await;
+    for (token, reason) in [(&spent, "used-up"), (&short, "expired")] {
+        let (status, error) = server.call_as(token, "nodes/join", request()).await;
+        assert_eq!(
+            (status, &error["error"]["code"]),
+            (403, &json!("ACCESS_DENIED"))
+        );
+        assert_eq!(error["error"]["details"]["reason"], reason, "{error}");
+    }
+    for token in [server.admin.as_str(), "bcjt_x.y", "x"] {
+        let (status, _) = server.call_as(token, "nodes/join", request()).await;
+        assert_eq!(status, 401, "{token}");
+    }
+    // A join token is no API token either.
+    let (status, _) = server
+        .call_as(&spent, "pools/list", json!({ "tenantId": "root" }))
+        .await;
+    assert_eq!(status, 401);
+}
+
+#[tokio::test]
+async fn a_gateway_enrols_with_one_key() {
+    let server = Server::start();
+    let request = json!({
+        "tenantId": "root", "name": "gw1", "url": "wss://127.0.0.1:9443/session",
+    });
+    let enrolled = server.call("gateways/enrol", request.clone()).await;
+    assert_eq!(
+        server.refused("gateways/enrol", request).await["code"],
+        "CONFLICT"
+    );
+    let token = enrolled["token"].as_str().unwrap();
+    let list = || server.call("gateways/list", json!({ "tenantId": "root" }));
+    let gateway = |listed: &Value| listed["gateways"][0]["enrolled"].clone();
+    assert_eq!(gateway(&list().await), json!(false));
+    let mine = json!({ "csr": csr() });
+    let (status, joined) = server.call_as(token, "gateways/join", mine.clone()).await;
+    assert_eq!(
+        (status, &joined["gatewayId"]),
+        (200, &enrolled["id"]),
+        "{joined}"
+    );
+    assert!(
+        joined["linkUrl"]
+            .as_str()
+            .unwrap()
+            .starts_with("wss://127.0.0.1:")
+    );
+    assert_eq!(server.call_as(token, "gateways/join", mine).await.0, 200);
+    let (status, error) = server
+        .call_as(token, "gateways/join", json!({ "csr": csr() }))
+        .await;
+    assert_eq!(
+        (status, &error["error"]["details"]["reason"]),
+        (403, &json!("used-up"))
+    );
+    assert_eq!(gateway(&list().await), json!(true));
+}
+
+#[tokio::test]
+async fn an_archived_pool_takes_nobody() {
+    let server = Server::start();
+    let pool = server.pool("edge").await;
+    let token = join_token(&server, &pool, 1, 60.0).await;
+    let this = json!({ "tenantId": "root", "poolId": pool });
+    let archived = server.call("pools/archive", this.clone()).await;
+    assert!(archived["archivedAt"].is_string());
+    assert_eq!(server.call("pools/archive", this).await, archived);
+    let (status, error) = server
+        .call_as(&token, "nodes/join", json!({ "csr": csr() }))
+        .await;
+    assert_eq!(
+        (status, &error["error"]["details"]["reason"]),
+        (403, &json!("archived"))
+    );
+    let update = json!({ "tenantId": "root", "poolId": pool, "name": "y" });
+    assert_eq!(
+        server.refused("pools/update", update).await["code"],
+        "INVALID_STATE"
+    );
+    // The name is free again.
+    server.pool("edge").await;
+}

@@ -1,0 +1,18 @@
+//! The API of the real service, over real sockets.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test stops at the first surprise"
+)]
+
+mod access;
+mod downloads;
+mod input;
+mod joining;
+mod releases;
+mod server;
+mod start;

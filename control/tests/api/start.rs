@@ -1,0 +1,121 @@
+//! Starting and stopping.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+
+use crate::server::{Server, read, serve, write_config};
+
+#[tokio::test]
+async fn it_says_that_it_lives_and_which_it_is() {
+    let server = Server::start();
+    for (path, key) in [
+        ("/healthz", "status"),
+        ("/readyz", "status"),
+        ("/version", "version"),
+    ] {
+        let (status, answer) = read(server.get(path).send().await.unwrap()).await;
+        assert_eq!(status, 200);
+        assert!(answer[key].is_string(), "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn the_first_token_is_private_and_stays_the_same() {
+    let server = Server::start();
+    let path = server.dir.path().join("data/admin.token");
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let admin = server.admin.clone();
+    let again = Server::start_in(server.kill());
+    assert_eq!(again.admin, admin);
+    again
+        .call("pools/list", json!({ "tenantId": "root" }))
+        .await;
+}
+
+#[test]
+fn it_stops_when_it_is_told_to() {
+    assert!(Server::start().stop().success());
+}
+
+#[test]
+fn a_second_service_on_one_folder_is_refused() {
+    let server = Server::start();
+    let second = serve(server.dir.path(), &[]);
+    assert_eq!(second.status.code(), Some(1));
+    let told = String::from_utf8(second.stderr).unwrap();
+    assert!(
+        told.contains("serve.lock") && told.contains("only service"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_configuration_that_does_not_hold_is_named_by_line_and_key() {
+    let dir = tempfile::tempdir().unwrap();
+    write_config(dir.path(), "");
+    assert!(serve(dir.path(), &["--check-config"]).status.success());
+    for (more, expected) in [
+        ("lisen = \"127.0.0.1:1\"", vec!["line 1", "lisen"]),
+        ("base_url = \"ftp://x\"", vec!["base_url"]),
+        (
+            "nodes = { certificate_days = 0 }",
+            vec!["nodes.certificate_days"],
+        ),
+        (
+            "tls = { certificate = \"/nowhere\", key = \"/nowhere\" }",
+            vec!["/nowhere"],
+        ),
+        (
+            "tls = { certificate = \"/dev/null\", key = \"/dev/null\" }",
+            vec!["/dev/null"],
+        ),
+    ] {
+        write_config(dir.path(), more);
+        for arguments in [&["--check-config"][..], &[]] {
+            let ended = serve(dir.path(), arguments);
+            let told = String::from_utf8(ended.stderr).unwrap();
+            assert_eq!(ended.status.code(), Some(1), "{more}: {told}");
+            assert!(
+                expected.iter().all(|word| told.contains(word)),
+                "{more}: {told}"
+            );
+        }
+    }
+    assert!(!dir.path().join("data").exists(), "nothing was begun");
+}
+
+#[tokio::test]
+async fn with_a_certificate_it_speaks_tls() {
+    let dir = tempfile::tempdir().unwrap();
+    let pair = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+    std::fs::write(&certificate, pair.cert.pem()).unwrap();
+    std::fs::write(&key, pair.signing_key.serialize_pem()).unwrap();
+    let tls = format!(
+        "tls = {{ certificate = \"{}\", key = \"{}\" }}",
+        certificate.display(),
+        key.display()
+    );
+    write_config(dir.path(), &tls);
+    let server = Server::start_in(dir);
+    assert!(server.url.starts_with("https://"), "{}", server.url);
+    server
+        .call("pools/list", json!({ "tenantId": "root" }))
+        .await;
+}
+
+#[test]
+fn an_authority_without_its_key_is_not_replaced() {
+    let server = Server::start();
+    let dir = server.kill();
+    std::fs::remove_file(dir.path().join("data/authority.key")).unwrap();
+    let ended = serve(dir.path(), &[]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(
+        String::from_utf8(ended.stderr)
+            .unwrap()
+            .contains("authority.key")
+    );
+}
