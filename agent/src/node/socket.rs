@@ -122,11 +122,11 @@ async fn within(
 }
 
 fn closed(error: Error) -> Ending {
-    match error {
+    if let Error::Capacity(error) = error {
         // The peer says more than a frame may hold: that is no accident of the line.
-        Error::Capacity(error) => Ending::Broken(error.to_string()),
-        error => Ending::Closed(error.to_string()),
+        return Ending::Broken(error.to_string());
     }
+    Ending::Closed(error.to_string())
 }
 
 fn unreachable(error: impl ToString) -> Ending {

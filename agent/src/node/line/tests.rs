@@ -103,7 +103,9 @@ impl Scene {
     async fn lost(&mut self) -> Ending {
         match self.hear().await {
             News::Lost(ending) => ending,
-            other => panic!("expected a loss, found {other:?}"),
+            other @ (News::Welcomed { .. } | News::Spec(_)) => {
+                panic!("expected a loss, found {other:?}")
+            }
         }
     }
 
@@ -118,19 +120,20 @@ async fn soon<T>(work: impl Future<Output = T>) -> T {
 
 async fn read(peer: &mut Peer) -> FromNode {
     loop {
-        match soon(peer.next()).await.unwrap().unwrap() {
-            Message::Binary(bytes) => return FromNode::decode(&bytes).unwrap(),
-            Message::Ping(_) | Message::Pong(_) => {}
-            other => panic!("expected a frame, found {other:?}"),
+        let message = soon(peer.next()).await.unwrap().unwrap();
+        if let Message::Binary(bytes) = message {
+            return FromNode::decode(&bytes).unwrap();
         }
+        assert!(message.is_ping() || message.is_pong(), "{message:?}");
     }
 }
 
 async fn hello(peer: &mut Peer) -> Hello {
-    match read(peer).await {
-        FromNode::Hello(hello) => hello,
-        other => panic!("expected a Hello, found {other:?}"),
-    }
+    let frame = read(peer).await;
+    let FromNode::Hello(hello) = frame else {
+        panic!("expected a Hello, found {frame:?}");
+    };
+    hello
 }
 
 async fn say(peer: &mut Peer, frame: FromGateway) {

@@ -163,8 +163,10 @@ fn report(outputs: &[Output]) -> Option<(u64, &Facts)> {
 }
 
 fn lost(outputs: &[Output]) -> Option<(&Ending, Duration)> {
-    outputs.iter().find_map(|output| match output {
-        Output::Lost { ending, retry_in } => Some((ending, *retry_in)),
-        _ => None,
+    outputs.iter().find_map(|output| {
+        let Output::Lost { ending, retry_in } = output else {
+            return None;
+        };
+        Some((ending, *retry_in))
     })
 }

@@ -74,7 +74,19 @@ impl Onlooker {
             }
             Act::NotOpen => self.asked = false,
             Act::Close => self.closed(),
-            _ => {}
+            Act::Open
+            | Act::Wake
+            | Act::Jump(_)
+            | Act::Welcome
+            | Act::WrongWelcome
+            | Act::Spec
+            | Act::Garbage
+            | Act::Unknown
+            | Act::Traffic
+            | Act::Goodbye(..)
+            | Act::Facts(_)
+            | Act::Percent(_)
+            | Act::Leave => {}
         }
     }
 
@@ -109,9 +121,10 @@ impl Onlooker {
                 self.welcomed = true;
             }
             Output::Lost { retry_in, ending } => {
-                let most = match ending {
-                    Ending::Goodbye(_) => RECONNECT_AFTER_MAX * 3 / 2,
-                    _ => BACKOFF_MAX,
+                let most = if matches!(ending, Ending::Goodbye(_)) {
+                    RECONNECT_AFTER_MAX * 3 / 2
+                } else {
+                    BACKOFF_MAX
                 };
                 assert!((BACKOFF_MIN..=most).contains(retry_in), "{retry_in:?}");
                 self.closed();

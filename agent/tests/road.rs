@@ -1,0 +1,118 @@
+//! The real program, from its join to a release that it confirmed: control, gateway and download server are the
+//! test's, on sockets.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test stops at the first surprise"
+)]
+
+#[path = "road/fleet.rs"]
+mod fleet;
+#[path = "road/node.rs"]
+mod node;
+
+use bc_protocol::{
+    sequence::{ReleaseFloor, Sequence},
+    session::{Facts, FromGateway, FromNode, GoodbyeReason, Outcome, Slot},
+    spec::NodeSpec,
+};
+
+use fleet::{Fleet, Release};
+use node::Node;
+
+#[tokio::test]
+async fn a_node_joins_upgrades_confirms_and_refuses_the_next() {
+    let fleet = Fleet::start().await;
+    let release = Release::of_this_program(1);
+    fleet.serve(&release);
+    let node = Node::new(&fleet);
+    node.join();
+    let mut supervise = node.supervise();
+
+    let mut first = fleet.session().await;
+    let hello = first.hello.facts.clone();
+    assert_eq!(
+        (hello.slot, hello.sequence),
+        (Some(Slot::A), Sequence::PACKAGED)
+    );
+    first.say(spec(1, fleet.section(&release, "one"))).await;
+    let phases = upgrade(&mut first).await;
+    assert!(phases.iter().any(|facts| facts.observed_generation == 1));
+
+    let mut second = fleet.session().await;
+    let hello = second.hello.clone();
+    assert!(hello.connect_seq > first.hello.connect_seq);
+    assert_eq!(hello.facts.slot, Some(Slot::B));
+    assert_eq!(hello.facts.digest, release.digest);
+    assert_eq!(
+        hello.facts.floor,
+        ReleaseFloor::starting_at(Sequence::PACKAGED)
+    );
+    assert_eq!(
+        hello.facts.observed_generation, 1,
+        "it outlives the process"
+    );
+    assert!(hello.facts.trial.is_some());
+    let confirmed = second
+        .facts_until(|facts| outcome(facts) == Some((Outcome::Confirmed, true)))
+        .await;
+    assert_eq!(confirmed.trial, None);
+    assert_eq!(confirmed.floor.sequence(), release.sequence);
+    assert_eq!(node.status()["session"]["connected"], true);
+
+    let mut bad = fleet.section(&Release::of_this_program(2), "two");
+    let middle = bad.signature.len() / 2;
+    bad.signature[middle] ^= 1;
+    second.say(spec(2, bad)).await;
+    let refused = second
+        .facts_until(|facts| outcome(facts) == Some((Outcome::Refused, true)))
+        .await;
+    assert_eq!(
+        (refused.slot, refused.floor),
+        (Some(Slot::B), confirmed.floor)
+    );
+
+    supervise.terminate();
+    let goodbye = second.read_until_goodbye().await;
+    assert_eq!(goodbye, GoodbyeReason::Stopping);
+    drop(second);
+    assert!(supervise.wait().await.success());
+    let status = node.status();
+    assert_eq!(status["session"]["connected"], false);
+    assert_eq!(status["floor"], 1);
+    assert_eq!(status["running"]["slot"], "b");
+}
+
+/// What the node reports on its way out of the old binary.
+async fn upgrade(session: &mut fleet::Session) -> Vec<Facts> {
+    let mut reports = Vec::new();
+    loop {
+        match session.read().await {
+            FromNode::Report(report) => {
+                assert_eq!(report.number, reports.len() as u64 + 1);
+                reports.push(report.facts);
+            }
+            FromNode::Goodbye(goodbye) => {
+                assert_eq!(goodbye.reason, GoodbyeReason::Updating);
+                return reports;
+            }
+            other @ (FromNode::Hello(_)
+            | FromNode::CommandResult(_)
+            | FromNode::CertificateRequest(_)) => panic!("{other:?}"),
+        }
+    }
+}
+
+fn spec(generation: u64, section: bc_protocol::spec::DaemonSection) -> FromGateway {
+    FromGateway::Spec(Ok(NodeSpec {
+        generation,
+        daemon: Some(section),
+    }))
+}
+
+fn outcome(facts: &Facts) -> Option<(Outcome, bool)> {
+    let attempt = facts.last_attempt.as_ref()?;
+    Some((attempt.outcome, attempt.is_final))
+}

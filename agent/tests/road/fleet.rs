@@ -1,0 +1,282 @@
+//! The rest of a fleet, on loopback: an authority, a control that joins nodes and serves binaries, and a gateway.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bc_protocol::{
+    digest::{Pin, Sha256},
+    id::{AttemptId, NodeId, SessionId},
+    platform::Platform,
+    release::{
+        Artifact,
+        sign::{ManifestDraft, SigningKey, sign},
+    },
+    sequence::Sequence,
+    session::{Facts, FromGateway, FromNode, GoodbyeReason, Hello, Welcome},
+    spec::DaemonSection,
+    time::Timestamp,
+    version::Version,
+};
+use futures_util::{SinkExt, StreamExt};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, CertifiedIssuer, IsCa,
+    KeyPair, SanType,
+};
+use rustls::{
+    RootCertStore, ServerConfig, crypto::ring, server::WebPkiClientVerifier, version::TLS13,
+};
+use rustls_pki_types::PrivatePkcs8KeyDer;
+use tokio::time::timeout;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_tungstenite::{WebSocketStream, accept_async, tungstenite::Message};
+
+use super::node::BCD;
+
+pub(crate) const TOKEN: &str = "bcjt_01abc.s3cret";
+
+/// How long a test waits for what must come: a bound, not a measure.
+const SOON: Duration = Duration::from_secs(60);
+
+type Issuer = CertifiedIssuer<'static, KeyPair>;
+
+pub(crate) struct Fleet {
+    /// Where control is.
+    pub(crate) control: String,
+    gateway: tokio::net::TcpListener,
+    acceptor: TlsAcceptor,
+    binary: Arc<Mutex<Vec<u8>>>,
+    signer: SigningKey,
+}
+
+/// A release of one binary.
+pub(crate) struct Release {
+    pub(crate) sequence: Sequence,
+    pub(crate) digest: Sha256,
+    version: Version,
+    bytes: Vec<u8>,
+}
+
+impl Release {
+    /// This very program with another digest: it reports the version that it was built as.
+    pub(crate) fn of_this_program(sequence: u64) -> Self {
+        let mut bytes = std::fs::read(BCD).unwrap();
+        bytes.extend(sequence.to_le_bytes());
+        let version = std::process::Command::new(BCD)
+            .arg("version")
+            .output()
+            .unwrap();
+        let version = String::from_utf8(version.stdout).unwrap();
+        Self {
+            sequence: Sequence::new(sequence).unwrap(),
+            digest: Sha256::of(&bytes),
+            version: version.trim().parse().unwrap(),
+            bytes,
+        }
+    }
+}
+
+impl Fleet {
+    pub(crate) async fn start() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = Issuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let gateway = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let acceptor = acceptor(&issuer);
+        let url = format!("wss://{}/session", gateway.local_addr().unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let control = format!("http://{}", listener.local_addr().unwrap());
+        let binary = Arc::new(Mutex::new(Vec::new()));
+        let served = Arc::clone(&binary);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                serve(stream.unwrap(), &issuer, &url, &served);
+            }
+        });
+        Self {
+            control,
+            gateway,
+            acceptor,
+            binary,
+            signer: SigningKey::from_scalar(&[7; 32]).unwrap(),
+        }
+    }
+
+    pub(crate) fn pin(&self) -> Pin {
+        self.signer.pin()
+    }
+
+    /// Offers this release's binary to whoever asks.
+    pub(crate) fn serve(&self, release: &Release) {
+        self.binary.lock().unwrap().clone_from(&release.bytes);
+    }
+
+    /// The section that asks for this release.
+    pub(crate) fn section(&self, release: &Release, attempt: &str) -> DaemonSection {
+        let platform = Platform::host();
+        let name = format!("bcd-{platform}");
+        let size = release.bytes.len() as u64;
+        let draft = ManifestDraft {
+            product: "bcd".to_owned(),
+            version: release.version.clone(),
+            sequence: release.sequence,
+            issued_at: Timestamp::from_unix(1_700_000_000).unwrap(),
+            expires_at: Timestamp::from_unix(4_000_000_000).unwrap(),
+            keys: vec![self.signer.public().clone()],
+            extensions: Default::default(),
+            artifacts: vec![Artifact::new(name, Some(platform), release.digest, size).unwrap()],
+        };
+        DaemonSection {
+            version: release.version.clone(),
+            url: format!("{}/bcd", self.control),
+            sha256: release.digest,
+            signature: sign(draft.into_body().unwrap(), &self.signer).unwrap(),
+            attempt: AttemptId::derived(&[attempt.as_bytes()]),
+        }
+    }
+
+    /// The next session, welcomed.
+    pub(crate) async fn session(&self) -> Session {
+        let (stream, _) = soon(self.gateway.accept()).await.unwrap();
+        let stream = soon(self.acceptor.accept(stream)).await.unwrap();
+        let mut socket = soon(accept_async(stream)).await.unwrap();
+        let FromNode::Hello(hello) = read(&mut socket).await else {
+            panic!("expected a Hello");
+        };
+        let welcome = FromGateway::Welcome(Welcome {
+            nonce: hello.nonce,
+            session: SessionId::random(0, 1),
+            protocol: 1,
+            server_proto_min: 1,
+            upgrade_required: false,
+            heartbeat_interval_ms: 10_000,
+            server_time_ms: 0,
+        });
+        let mut session = Session { hello, socket };
+        session.say(welcome).await;
+        session
+    }
+}
+
+type Socket = WebSocketStream<TlsStream<tokio::net::TcpStream>>;
+
+/// A gateway's end of a session.
+pub(crate) struct Session {
+    pub(crate) hello: Hello,
+    socket: Socket,
+}
+
+impl Session {
+    pub(crate) async fn say(&mut self, frame: FromGateway) {
+        self.socket
+            .send(Message::Binary(frame.encode()))
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn read(&mut self) -> FromNode {
+        read(&mut self.socket).await
+    }
+
+    pub(crate) async fn facts_until(&mut self, enough: impl Fn(&Facts) -> bool) -> Facts {
+        loop {
+            let frame = self.read().await;
+            let FromNode::Report(report) = frame else {
+                panic!("expected a report, found {frame:?}");
+            };
+            if enough(&report.facts) {
+                return report.facts;
+            }
+        }
+    }
+
+    pub(crate) async fn read_until_goodbye(&mut self) -> GoodbyeReason {
+        loop {
+            if let FromNode::Goodbye(goodbye) = self.read().await {
+                return goodbye.reason;
+            }
+        }
+    }
+}
+
+async fn soon<T>(work: impl Future<Output = T>) -> T {
+    timeout(SOON, work).await.expect("it comes in time")
+}
+
+async fn read(socket: &mut Socket) -> FromNode {
+    loop {
+        let message = soon(socket.next()).await.unwrap().unwrap();
+        if let Message::Binary(bytes) = message {
+            return FromNode::decode(&bytes).unwrap();
+        }
+        assert!(message.is_ping() || message.is_pong(), "{message:?}");
+    }
+}
+
+fn acceptor(issuer: &Issuer) -> TlsAcceptor {
+    let provider = Arc::new(ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots.add(issuer.der().clone()).unwrap();
+    let clients = WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&provider));
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    let certificate = params.signed_by(&key, issuer).unwrap();
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .with_client_cert_verifier(clients.build().unwrap())
+        .with_single_cert(vec![certificate.der().clone()], key.into())
+        .unwrap();
+    TlsAcceptor::from(Arc::new(config))
+}
+
+/// Answers one request: a join, or the binary.
+fn serve(mut stream: TcpStream, issuer: &Issuer, gateway: &str, binary: &Mutex<Vec<u8>>) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        if line.trim().is_empty() {
+            break;
+        }
+        lines.push(line.trim().to_owned());
+    }
+    let body = if lines[0].starts_with("POST /api/compute/nodes/join ") {
+        assert!(lines.contains(&format!("authorization: Bearer {TOKEN}")));
+        let length = lines
+            .iter()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .unwrap();
+        let mut body = vec![0; length.parse().unwrap()];
+        reader.read_exact(&mut body).unwrap();
+        joined(&body, issuer, gateway)
+    } else {
+        assert!(lines[0].starts_with("GET /bcd "), "{lines:?}");
+        binary.lock().unwrap().clone()
+    };
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(&body).unwrap();
+}
+
+fn joined(body: &[u8], issuer: &Issuer, gateway: &str) -> Vec<u8> {
+    let request: serde_json::Value = serde_json::from_slice(body).unwrap();
+    assert_eq!(request["labels"]["rack"], "7");
+    let csr = request["csr"].as_str().unwrap();
+    let node_id = NodeId::derived(&[b"node"]);
+    let mut csr = CertificateSigningRequestParams::from_pem(csr).unwrap();
+    let name = format!("urn:bettercompute:node:{node_id}");
+    csr.params.subject_alt_names = vec![SanType::URI(name.try_into().unwrap())];
+    let answer = serde_json::json!({
+        "nodeId": node_id,
+        "certificate": csr.signed_by(issuer).unwrap().pem(),
+        "authorities": issuer.pem(),
+        "gateways": [gateway],
+    });
+    answer.to_string().into_bytes()
+}

@@ -1,0 +1,110 @@
+//! One node: the real program, in a folder of its own.
+
+use std::{
+    fs::File,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus},
+    time::Duration,
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tempfile::TempDir;
+use tokio::process::Child;
+
+use super::fleet::{Fleet, TOKEN};
+
+/// The program under test.
+pub(crate) const BCD: &str = env!("CARGO_BIN_EXE_bcd");
+
+pub(crate) struct Node {
+    folder: TempDir,
+}
+
+impl Node {
+    pub(crate) fn new(fleet: &Fleet) -> Self {
+        let node = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        let config = format!(
+            "control = \"{}\"\nstate_dir = \"{}\"\n[labels]\nrack = \"7\"\n[update]\nrelease_pins = [\"{}\"]\n\
+             threshold = 1\nwatchdog_deadline = \"30s\"\nstable_for = \"200ms\"\n",
+            fleet.control,
+            node.folder.path().join("state").display(),
+            fleet.pin(),
+        );
+        write(&node.config(), &config);
+        write(&node.token(), TOKEN);
+        node
+    }
+
+    fn config(&self) -> PathBuf {
+        self.folder.path().join("bcd.toml")
+    }
+
+    fn token(&self) -> PathBuf {
+        self.folder.path().join("token")
+    }
+
+    pub(crate) fn join(&self) {
+        let joined = Command::new(BCD)
+            .arg("join")
+            .arg("--token-file")
+            .arg(self.token())
+            .arg("--config")
+            .arg(self.config())
+            .status();
+        assert!(joined.unwrap().success());
+    }
+
+    pub(crate) fn supervise(&self) -> Supervise {
+        let child = tokio::process::Command::new(BCD)
+            .arg("supervise")
+            .arg("--config")
+            .arg(self.config())
+            .kill_on_drop(true)
+            .spawn();
+        Supervise(child.unwrap())
+    }
+
+    /// What `bcd status` says.
+    pub(crate) fn status(&self) -> serde_json::Value {
+        let status = Command::new(BCD)
+            .args(["status", "--output", "json", "--config"])
+            .arg(self.config())
+            .output()
+            .unwrap();
+        assert!(
+            status.status.success(),
+            "{}",
+            String::from_utf8_lossy(&status.stderr)
+        );
+        serde_json::from_slice(&status.stdout).unwrap()
+    }
+}
+
+/// The supervisor of a node; its node dies with it.
+pub(crate) struct Supervise(Child);
+
+impl Supervise {
+    pub(crate) fn terminate(&self) {
+        let pid = i32::try_from(self.0.id().unwrap()).unwrap();
+        kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+    }
+
+    /// Its end, which has to come within the five seconds of a clean stop and one to spare.
+    pub(crate) async fn wait(&mut self) -> ExitStatus {
+        let ended = tokio::time::timeout(Duration::from_secs(6), self.0.wait());
+        ended.await.expect("a stop in time").unwrap()
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    File::create(path)
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+}
