@@ -14,6 +14,7 @@ mod event;
 mod files;
 mod fleet;
 mod http;
+mod link;
 mod release;
 mod rollout;
 mod serve;

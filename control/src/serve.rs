@@ -38,6 +38,7 @@ use crate::{
         gateway,
     },
     http::{self, App},
+    link::{self, LinkTlsError},
     rollout::{controller, service::Services},
 };
 use listen::{Bound, ListenError};
@@ -106,6 +107,9 @@ pub(crate) enum ServeError {
     /// An address or a certificate.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The server for links.
+    #[error(transparent)]
+    Link(#[from] LinkTlsError),
     /// The operating system gave no threads or signals.
     #[error("the runtime cannot start")]
     Runtime(#[source] io::Error),
@@ -180,6 +184,9 @@ async fn until_stopped(
     let parts = Parts::open(&config, &api.url).await?;
     let stop = CancellationToken::new();
     let controller = controller::spawn(parts.services.clone(), stop.clone());
+    let link_tls = link::tls_server(&parts.authority, &link.url, Moment::now())?;
+    let links = link::serve(link.socket, link_tls, parts.services.clone(), stop.clone());
+    let links = tokio::spawn(links);
     let app = App {
         services: parts.services.clone(),
         authority: Arc::clone(&parts.authority),
@@ -206,6 +213,11 @@ async fn until_stopped(
     };
     if controller.task.await.is_err() {
         tracing::error!("the controller ended with a panic");
+    }
+    match links.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::error!(%error, "links were not taken"),
+        Err(_) => tracing::error!("the server for links ended with a panic"),
     }
     parts.services.db.close().await;
     let address = api.address;

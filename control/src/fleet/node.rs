@@ -64,6 +64,21 @@ pub(crate) async fn get(db: &Db, tenant: &TenantId, node: &NodeId) -> Result<Nod
     Ok(read(&row)?)
 }
 
+/// Removed nodes, the newest first, for gateways to refuse. Beyond the bound, which keeps the list within a frame, a
+/// node is refused when its first fact arrives here.
+pub(crate) async fn removed(db: &Db) -> Result<Vec<NodeId>, sqlx::Error> {
+    const REMOVED_MAX: u32 = 50_000;
+    let ids: Vec<String> = sqlx::query_scalar(
+        "SELECT id FROM nodes WHERE removed_at IS NOT NULL ORDER BY removed_at DESC LIMIT $1",
+    )
+    .bind(REMOVED_MAX)
+    .fetch_all(db.reader())
+    .await?;
+    ids.iter()
+        .map(|id| id.parse().map_err(|error| undecodable("id", error)))
+        .collect()
+}
+
 fn read(row: &SqliteRow) -> Result<Node, sqlx::Error> {
     let facts: Option<&str> = row.try_get("facts")?;
     let reported = facts

@@ -1,0 +1,218 @@
+//! One connection of a gateway, from its handshake to its end.
+
+use std::io;
+
+use bc_protocol::{
+    id::GatewayId,
+    limits::LINK_FRAME_BYTES_MAX,
+    link::{FromControl, FromGateway, LinkHello, LinkWelcome},
+};
+use bytes::Bytes;
+use futures_util::{Sink, SinkExt as _, StreamExt as _};
+use thiserror::Error;
+use tokio::{
+    net::TcpStream,
+    sync::{OwnedSemaphorePermit, mpsc},
+    time::timeout,
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_tungstenite::{
+    WebSocketStream, accept_hdr_async_with_config,
+    tungstenite::{
+        self, Message,
+        handshake::server::{ErrorResponse, Request, Response},
+        http::StatusCode,
+        protocol::WebSocketConfig,
+    },
+};
+
+use super::{
+    Shared,
+    intake::{Intake, IntakeError, next_frame},
+    limits::{HANDSHAKE_TIMEOUT, QUEUE_FRAMES_MAX, SETTINGS, WRITE_TIMEOUT},
+    peer::{PeerError, gateway_of},
+    push::{Closed, Pusher},
+    turns::Turn,
+    wanted::Wanted,
+};
+use crate::{
+    clock::Moment,
+    fleet::{facts, node},
+};
+
+/// The one path.
+const LINK: &str = "/link";
+
+type Socket = WebSocketStream<TlsStream<TcpStream>>;
+
+/// Why a link ended, or never was.
+#[derive(Debug, Error)]
+pub(super) enum LinkError {
+    #[error("expected tls, a request and a hello within {HANDSHAKE_TIMEOUT:?}")]
+    Overdue,
+    #[error("no tls")]
+    Tls(#[source] io::Error),
+    #[error("no gateway")]
+    Peer(#[from] PeerError),
+    #[error("no websocket")]
+    Socket(#[from] tungstenite::Error),
+    #[error("expected a hello first")]
+    NoHello,
+    #[error("{gateway}: expected a gateway that has enrolled here, found one that is not known")]
+    Unknown { gateway: GatewayId },
+    #[error("{gateway}: the database failed")]
+    Sql {
+        gateway: GatewayId,
+        #[source]
+        source: sqlx::Error,
+    },
+    #[error("{gateway}: no more facts")]
+    Intake {
+        gateway: GatewayId,
+        #[source]
+        source: IntakeError,
+    },
+    #[error("no hello")]
+    Hello(#[source] IntakeError),
+    #[error("{gateway}: expected a frame to leave within {WRITE_TIMEOUT:?}, it did not")]
+    Stalled { gateway: GatewayId },
+}
+
+/// Runs a connection to its end.
+pub(super) async fn run(
+    stream: TcpStream,
+    tls: TlsAcceptor,
+    shared: &Shared,
+    stranger: OwnedSemaphorePermit,
+) -> Result<(), LinkError> {
+    let greeting = timeout(HANDSHAKE_TIMEOUT, Box::pin(greet(stream, tls)));
+    let (socket, gateway, hello) = greeting.await.map_err(|_| LinkError::Overdue)??;
+    drop(stranger);
+    let turn = shared.turns.take(&gateway).await;
+    let sql = |source| LinkError::Sql {
+        gateway: gateway.clone(),
+        source,
+    };
+    let Some(number) = begin(shared, &gateway).await.map_err(sql)? else {
+        return Err(LinkError::Unknown { gateway });
+    };
+    // Since when nodes can be seen has changed.
+    shared.services.waker.wake();
+    let LinkHello { version, .. } = hello;
+    tracing::info!(%gateway, version, link = number, "linked");
+    let ended = hold(socket, &gateway, &turn, shared).await;
+    end(shared, &gateway, number).await.map_err(sql)?;
+    shared.services.waker.wake();
+    ended
+}
+
+async fn greet(
+    stream: TcpStream,
+    tls: TlsAcceptor,
+) -> Result<(Socket, GatewayId, LinkHello), LinkError> {
+    stream.set_nodelay(true).map_err(LinkError::Tls)?;
+    let stream = tls.accept(stream).await.map_err(LinkError::Tls)?;
+    let gateway = gateway_of(stream.get_ref().1.peer_certificates())?;
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(LINK_FRAME_BYTES_MAX))
+        .max_frame_size(Some(LINK_FRAME_BYTES_MAX))
+        .write_buffer_size(0)
+        .max_write_buffer_size(2 * LINK_FRAME_BYTES_MAX);
+    let mut socket = accept_hdr_async_with_config(stream, only_links, Some(config)).await?;
+    loop {
+        match next_frame(&mut socket).await.map_err(LinkError::Hello)? {
+            Some(FromGateway::Hello(hello)) => return Ok((socket, gateway, hello)),
+            Some(FromGateway::Batch(_)) => return Err(LinkError::NoHello),
+            None => {}
+        }
+    }
+}
+
+#[expect(
+    clippy::result_large_err,
+    reason = "the library's callback has this form"
+)]
+fn only_links(request: &Request, response: Response) -> Result<Response, ErrorResponse> {
+    if request.uri().path() == LINK {
+        return Ok(response);
+    }
+    let mut refusal = ErrorResponse::new(Some(format!("expected {LINK}\n")));
+    *refusal.status_mut() = StatusCode::NOT_FOUND;
+    Err(refusal)
+}
+
+async fn begin(shared: &Shared, gateway: &GatewayId) -> Result<Option<u64>, sqlx::Error> {
+    let mut tx = shared.services.db.begin().await?;
+    let number = facts::link_opened(&mut tx, gateway, Moment::now()).await?;
+    tx.commit().await?;
+    Ok(number)
+}
+
+async fn end(shared: &Shared, gateway: &GatewayId, number: u64) -> Result<(), sqlx::Error> {
+    let mut tx = shared.services.db.begin().await?;
+    facts::link_closed(&mut tx, gateway, number, Moment::now()).await?;
+    tx.commit().await
+}
+
+/// Does everything that a link is for, until it ends.
+async fn hold(
+    socket: Socket,
+    gateway: &GatewayId,
+    turn: &Turn,
+    shared: &Shared,
+) -> Result<(), LinkError> {
+    // Before the first node is named, so that no news of one is missed.
+    let stale = shared.services.stale.subscribe();
+    let (out, queue) = mpsc::channel(QUEUE_FRAMES_MAX);
+    let removed = node::removed(&shared.services.db)
+        .await
+        .map_err(|source| LinkError::Sql {
+            gateway: gateway.clone(),
+            source,
+        })?;
+    let welcome = LinkWelcome {
+        settings: SETTINGS,
+        removed,
+    };
+    // The first in an empty queue.
+    drop(out.try_send(FromControl::Welcome(welcome).encode()));
+    let link = shared.routes.begin(out.clone());
+    let wanted = Wanted::default();
+    let (sink, frames) = socket.split();
+    let intake = Intake {
+        shared,
+        gateway,
+        link,
+        wanted: &wanted,
+        out: out.clone(),
+    };
+    let pusher = Pusher {
+        shared,
+        link,
+        wanted: &wanted,
+        stale,
+        out,
+    };
+    let ended = tokio::select! {
+        source = intake.run(frames) => Err(LinkError::Intake { gateway: gateway.clone(), source }),
+        ended = write(sink, queue, gateway) => ended,
+        Closed = pusher.run() => Ok(()),
+        () = turn.end.cancelled() => Ok(()),
+    };
+    shared.routes.end(link);
+    ended
+}
+
+async fn write(
+    mut sink: impl Sink<Message, Error = tungstenite::Error> + Unpin,
+    mut queue: mpsc::Receiver<Bytes>,
+    gateway: &GatewayId,
+) -> Result<(), LinkError> {
+    while let Some(frame) = queue.recv().await {
+        let sent = timeout(WRITE_TIMEOUT, sink.send(Message::Binary(frame))).await;
+        sent.map_err(|_| LinkError::Stalled {
+            gateway: gateway.clone(),
+        })??;
+    }
+    Ok(())
+}

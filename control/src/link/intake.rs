@@ -1,0 +1,169 @@
+//! Takes facts from one link.
+//!
+//! Each batch is one transaction of the fleet's. What follows from it, the acknowledgement, closings, pushes and the
+//! controller's wake, follows after the commit. A batch that cannot be applied ends the link: the gateway sends it again
+//! on the next.
+
+use bc_protocol::{
+    id::{GatewayId, NodeId},
+    link::{Batch, CloseSession, Event, FromControl, FromGateway},
+    session::{FrameError, Goodbye, GoodbyeReason},
+};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+use thiserror::Error;
+use tokio::{sync::mpsc, time::timeout};
+use tokio_tungstenite::tungstenite::{self, Message};
+
+use super::{Shared, limits::SILENCE_MAX, routes::LinkKey, wanted::Wanted};
+use crate::{
+    clock::Moment,
+    fleet::facts::{self, Applied, FactsError, Superseded},
+};
+
+/// One link's intake.
+pub(super) struct Intake<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) gateway: &'a GatewayId,
+    pub(super) link: LinkKey,
+    pub(super) wanted: &'a Wanted,
+    pub(super) out: mpsc::Sender<Bytes>,
+}
+
+/// Why no more facts come.
+#[derive(Debug, Error)]
+pub(super) enum IntakeError {
+    #[error("it was closed")]
+    Closed,
+    #[error("expected a sign of life within {SILENCE_MAX:?}, found none")]
+    Silent,
+    #[error("the connection failed")]
+    Socket(#[from] tungstenite::Error),
+    #[error("cannot read a frame")]
+    Frame(#[from] FrameError),
+    #[error("expected {expected}")]
+    OutOfTurn { expected: &'static str },
+    #[error("cannot apply a batch")]
+    Facts(#[from] FactsError),
+    #[error("cannot commit a batch")]
+    Commit(#[source] sqlx::Error),
+}
+
+impl Intake<'_> {
+    /// Takes facts until there are no more.
+    pub(super) async fn run(
+        self,
+        mut frames: impl Stream<Item = Result<Message, tungstenite::Error>> + Unpin,
+    ) -> IntakeError {
+        loop {
+            let taken = match timeout(SILENCE_MAX, next_frame(&mut frames)).await {
+                Ok(Ok(Some(FromGateway::Batch(batch)))) => self.apply(batch).await,
+                Ok(Ok(Some(FromGateway::Hello(_)))) => Err(IntakeError::OutOfTurn {
+                    expected: "one hello on a link",
+                }),
+                Ok(Ok(None)) => Ok(()),
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(IntakeError::Silent),
+            };
+            if let Err(error) = taken {
+                return error;
+            }
+        }
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), IntakeError> {
+        let db = &self.shared.services.db;
+        let mut tx = db.begin().await.map_err(IntakeError::Commit)?;
+        let applied = facts::apply(&mut tx, self.gateway, &batch.events, Moment::now()).await?;
+        tx.commit().await.map_err(IntakeError::Commit)?;
+        if !applied.changed.is_empty() {
+            self.shared.services.waker.wake();
+        }
+        self.say(FromControl::Ack(batch.number)).await?;
+        self.follow(&batch.events, applied).await
+    }
+
+    async fn follow(&self, events: &[Event], applied: Applied) -> Result<(), IntakeError> {
+        for event in events {
+            match event {
+                Event::Opened(opened) if applied.changed.contains(&opened.node) => {
+                    if let Some(displaced) = self.shared.routes.opened(self.link, opened) {
+                        let close = close(Superseded {
+                            node: opened.node.clone(),
+                            connect_seq: displaced.connect_seq,
+                            winning: displaced.winning,
+                        });
+                        // If that link is too busy for it, its next report of the session is answered the same way.
+                        drop(displaced.link.try_send(close.encode()));
+                    }
+                    self.wanted.listed([opened.node.clone()]);
+                }
+                Event::Closed(closed) => {
+                    self.shared
+                        .routes
+                        .closed(self.link, &closed.node, &closed.session);
+                }
+                // One that was not applied is superseded, or a stranger's.
+                Event::Opened(_) | Event::Report(_) | Event::Listed => {}
+            }
+        }
+        for superseded in applied.superseded {
+            self.say(close(superseded)).await?;
+        }
+        for stranger in applied.strangers {
+            self.say(removed(stranger)).await?;
+        }
+        Ok(())
+    }
+
+    async fn say(&self, frame: FromControl) -> Result<(), IntakeError> {
+        let sent = self.out.send(frame.encode()).await;
+        sent.map_err(|_| IntakeError::Closed)
+    }
+}
+
+/// The next frame; none in a message that only shows that the gateway lives.
+pub(super) async fn next_frame(
+    messages: &mut (impl Stream<Item = Result<Message, tungstenite::Error>> + Unpin),
+) -> Result<Option<FromGateway>, IntakeError> {
+    match messages.next().await {
+        Some(Ok(Message::Binary(bytes))) => Ok(Some(FromGateway::decode(&bytes)?)),
+        Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(None),
+        Some(Ok(Message::Text(_))) => Err(IntakeError::OutOfTurn {
+            expected: "binary messages",
+        }),
+        Some(Ok(Message::Close(_))) | None => Err(IntakeError::Closed),
+        Some(Err(error)) => Err(error.into()),
+    }
+}
+
+fn close(superseded: Superseded) -> FromControl {
+    let Superseded {
+        node,
+        connect_seq,
+        winning,
+    } = superseded;
+    FromControl::Close(CloseSession {
+        node,
+        connect_seq,
+        goodbye: Goodbye {
+            reason: GoodbyeReason::Superseded {
+                connect_seq: winning,
+            },
+            reconnect_after_ms: 0,
+            message: format!("superseded by connection {winning}"),
+        },
+    })
+}
+
+fn removed(node: NodeId) -> FromControl {
+    FromControl::Close(CloseSession {
+        node,
+        connect_seq: u64::MAX,
+        goodbye: Goodbye {
+            reason: GoodbyeReason::Removed,
+            reconnect_after_ms: 0,
+            message: "expected a node of this fleet, found none of that id".to_owned(),
+        },
+    })
+}

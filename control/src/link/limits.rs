@@ -1,0 +1,45 @@
+//! Every bound of control's links, each with its reason. What both ends must agree on is in `bc_protocol::limits`.
+
+use std::time::Duration;
+
+use bc_protocol::{link::Settings, session::ProtocolRange};
+
+/// What every gateway is told. Three heartbeats find a dead session within a minute.
+pub(super) const SETTINGS: Settings = Settings {
+    protocol_min: ProtocolRange::CURRENT.min,
+    heartbeat_interval_ms: 15_000,
+};
+
+/// From accept to the gateway's Hello: TLS, upgrade and one message.
+pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connections that have not proven to be gateways: many more than there are gateways, few enough to bear.
+pub(super) const STRANGERS_MAX: usize = 1024;
+
+/// After a failed accept: descriptors that ran out come back only when something closes.
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Without a sign of life. Gateways ping every five seconds.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+/// For one frame to leave.
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Frames that wait to leave on one link. Specs wait for room, one link's never for another's.
+pub(super) const QUEUE_FRAMES_MAX: usize = 256;
+
+/// Specs that are computed at once for one link: as many as the database has readers.
+pub(super) const READS_AT_ONCE: usize = 4;
+
+/// Specs that are computed before news is looked at again.
+pub(super) const PUSH_CHUNK: usize = 32;
+
+/// Before a spec that could not be computed is tried again.
+pub(super) const PUSH_RETRY: Duration = Duration::from_secs(30);
+
+/// A gateway that has had no link for so long does not come back soon: its sessions have ended. Gateways dial again
+/// within ten seconds.
+pub(super) const LOST_AFTER: Duration = Duration::from_secs(60);
+
+/// Between looks for such gateways.
+pub(super) const LOST_LOOK: Duration = Duration::from_secs(15);

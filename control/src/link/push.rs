@@ -1,0 +1,133 @@
+//! Pushes specs down one link.
+//!
+//! Takes the controller's news of stale nodes and the link's newcomers, gives each its spec as computed at that
+//! moment. One link's slowness is its own: every link has its pusher.
+
+use std::sync::Arc;
+
+use bc_protocol::{
+    id::NodeId,
+    link::{FromControl, SpecPush},
+};
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use tokio::{
+    sync::{
+        broadcast::{
+            self,
+            error::{RecvError, TryRecvError},
+        },
+        mpsc,
+    },
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    Shared,
+    limits::{PUSH_CHUNK, PUSH_RETRY, READS_AT_ONCE},
+    routes::LinkKey,
+    wanted::Wanted,
+};
+use crate::spec::store::current;
+
+/// One link's pusher.
+pub(super) struct Pusher<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) link: LinkKey,
+    pub(super) wanted: &'a Wanted,
+    pub(super) stale: broadcast::Receiver<Arc<[NodeId]>>,
+    pub(super) out: mpsc::Sender<Bytes>,
+}
+
+/// The link does not take frames any more.
+#[derive(Debug)]
+pub(super) struct Closed;
+
+impl Pusher<'_> {
+    /// Pushes until the link takes no more.
+    pub(super) async fn run(mut self) -> Closed {
+        let mut failed: Vec<NodeId> = Vec::new();
+        let mut retry_at = Instant::now();
+        loop {
+            self.hear_all();
+            let nodes = self.wanted.take(PUSH_CHUNK);
+            if nodes.is_empty() {
+                tokio::select! {
+                    news = self.stale.recv() => self.hear(news),
+                    () = self.wanted.filled() => {}
+                    () = sleep_until(retry_at), if !failed.is_empty() => {
+                        self.wanted.listed(std::mem::take(&mut failed));
+                    }
+                }
+                continue;
+            }
+            match self.push(nodes).await {
+                Ok(again) if again.is_empty() => {}
+                Ok(again) => {
+                    failed.extend(again);
+                    retry_at = Instant::now() + PUSH_RETRY;
+                }
+                Err(closed) => return closed,
+            }
+        }
+    }
+
+    /// Takes all news that has come already.
+    fn hear_all(&mut self) {
+        loop {
+            match self.stale.try_recv() {
+                Ok(nodes) => self.hear(Ok(nodes)),
+                Err(TryRecvError::Lagged(missed)) => self.hear(Err(RecvError::Lagged(missed))),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return,
+            }
+        }
+    }
+
+    fn hear(&self, news: Result<Arc<[NodeId]>, RecvError>) {
+        match news {
+            Ok(nodes) => {
+                let here = nodes
+                    .iter()
+                    .filter(|node| self.shared.routes.takes_specs(self.link, node));
+                self.wanted.news(here.cloned());
+            }
+            // Some were missed, nobody knows which.
+            Err(RecvError::Lagged(_)) => {
+                self.wanted.listed(self.shared.routes.all_on(self.link));
+            }
+            // The process ends.
+            Err(RecvError::Closed) => {}
+        }
+    }
+
+    /// Pushes these, and gives those whose spec could not be computed.
+    async fn push(&self, nodes: Vec<NodeId>) -> Result<Vec<NodeId>, Closed> {
+        let services = &self.shared.services;
+        let specs = stream::iter(nodes)
+            .filter(|node| std::future::ready(self.shared.routes.takes_specs(self.link, node)))
+            .map(async |node| {
+                let url = &services.downloads_url;
+                let spec = current(&services.db, &node, &services.trust, url).await;
+                (node, spec)
+            })
+            .buffered(READS_AT_ONCE);
+        let mut specs = std::pin::pin!(specs);
+        let mut failed = Vec::new();
+        while let Some((node, spec)) = specs.next().await {
+            match spec {
+                Ok(Some(spec)) => {
+                    let push = FromControl::Spec(SpecPush { node, spec });
+                    self.out.send(push.encode()).await.map_err(|_| Closed)?;
+                }
+                // Removed since: it is not to have one.
+                Ok(None) => {}
+                Err(error) => {
+                    let error: &dyn std::error::Error = &error;
+                    tracing::error!(%node, error, "a spec cannot be computed");
+                    failed.push(node);
+                }
+            }
+        }
+        Ok(failed)
+    }
+}
