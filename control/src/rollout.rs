@@ -19,4 +19,4 @@ mod store;
 mod waves;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

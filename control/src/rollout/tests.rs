@@ -4,5 +4,6 @@
 mod driver;
 mod scenarios;
 mod script;
+pub(crate) mod signed;
 mod sqlite;
 mod world;

@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[derive(Clone, Debug)]
-enum Hand {
+pub(super) enum Hand {
     Pass,
     Wait(u64),
     /// The node does what it was told.
@@ -44,7 +44,7 @@ enum Hand {
     PlanThenPause,
 }
 
-fn hand() -> impl Strategy<Value = Hand> {
+pub(super) fn hand() -> impl Strategy<Value = Hand> {
     let node = 0_usize..24;
     let outcome = prop_oneof![
         Just(Outcome::Running),
@@ -78,7 +78,7 @@ fn hand() -> impl Strategy<Value = Hand> {
     ]
 }
 
-fn act(world: &mut World, hand: &Hand) {
+pub(super) fn act(world: &mut World, hand: &Hand) {
     let nodes = world.nodes.len();
     let node = |place: &usize| *place % nodes;
     match hand {

@@ -1,1 +1,314 @@
+//! The store beside the model: the same hands on both, and the same plans out of both.
 
+use std::time::Duration;
+
+use bc_protocol::{id::NodeId, share::Share};
+use proptest::{prelude::*, test_runner::TestRunner};
+
+use super::{
+    driver::{Hand, act, hand},
+    signed,
+    world::{NEW, OLD, Setup, World},
+};
+use crate::{
+    db::{Db, Tx, tests::fresh},
+    fleet::disruption,
+    rollout::{
+        plan::{Follow, plan},
+        snapshot::{Node, Presence},
+        store::{
+            apply::apply,
+            load::{Surroundings, snapshot},
+        },
+    },
+};
+
+/// A world's rows in a database. Nothing is ever committed, so that a case costs no flush.
+struct Mirror {
+    tx: Tx,
+}
+
+impl Mirror {
+    async fn of(db: &Db, world: &World) -> Self {
+        let mut tx = db.begin().await.unwrap();
+        for pool in &world.pools {
+            let id = pool.id.as_str();
+            sqlx::query("INSERT INTO pools (id, tenant, name, budget_ppm, created_at) VALUES ($1, 'root', $1, $2, 0)")
+                .bind(id)
+                .bind(pool.share.millionths())
+                .execute(&mut *tx)
+                .await
+                .unwrap();
+            sqlx::query(
+                "INSERT INTO join_tokens (id, tenant, pool_id, secret_sha256, uses_max, expires_at, created_at, created_by)
+                 VALUES ($1, 'root', $1, x'00', 1, 0, 0, 'x')",
+            )
+            .bind(id)
+            .execute(&mut *tx)
+            .await
+            .unwrap();
+        }
+        sqlx::query(
+            "INSERT INTO gateways (id, name, url, token_sha256, token_expires_at, created_at, created_by)
+             VALUES ('g', 'g', 'wss://x/session', x'00', 0, 0, 'x')",
+        )
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+        let mut mirror = Self { tx };
+        mirror.rollout(world).await;
+        mirror.rows(world).await;
+        mirror
+    }
+
+    async fn rollout(&mut self, world: &World) {
+        sqlx::query(
+            "INSERT INTO rollouts (id, tenant, version, state, wave, max_failure_ppm, soak_ms, timeout_ms, narrowed,
+                 maintenance, created_at, created_by, updated_at)
+             VALUES ($1, 'root', $2, 'running', 0, $3, $4, $5, 0, 0, $6, 'x', $6)",
+        )
+        .bind(world.terms.id.as_str())
+        .bind(world.terms.version.as_str())
+        .bind(world.terms.max_failure_ratio.millionths())
+        .bind(i64::try_from(world.terms.soak.as_millis()).unwrap())
+        .bind(i64::try_from(world.terms.timeout.as_millis()).unwrap())
+        .bind(world.now.millis())
+        .execute(&mut *self.tx)
+        .await
+        .unwrap();
+        for (wave, tally) in (0_u32..).zip(&world.tallies) {
+            sqlx::query(
+                "INSERT INTO rollout_waves (rollout_id, wave, percent_ppm, pending) VALUES ($1, $2, 0, $3)",
+            )
+            .bind(world.terms.id.as_str())
+            .bind(wave)
+            .bind(tally.rows.pending)
+            .execute(&mut *self.tx)
+            .await
+            .unwrap();
+        }
+        for pool in &world.pools {
+            sqlx::query("INSERT INTO rollout_pools (rollout_id, pool_id) VALUES ($1, $2)")
+                .bind(world.terms.id.as_str())
+                .bind(pool.id.as_str())
+                .execute(&mut *self.tx)
+                .await
+                .unwrap();
+        }
+    }
+
+    async fn rows(&mut self, world: &World) {
+        for row in &world.rows {
+            sqlx::query(
+                "INSERT INTO nodes (id, tenant, pool_id, join_token_id, spki, labels, joined_at)
+                 VALUES ($1, 'root', $2, $2, cast($1 AS BLOB), '{\"cpu.arch\":\"x86_64\"}', 0)",
+            )
+            .bind(row.row.node.as_str())
+            .bind(row.row.pool.as_str())
+            .execute(&mut *self.tx)
+            .await
+            .unwrap();
+            sqlx::query(
+                "INSERT INTO rollout_nodes (rollout_id, place, node_id, pool_id, wave, state)
+                 VALUES ($1, $2, $3, $4, $5, 'pending')",
+            )
+            .bind(world.terms.id.as_str())
+            .bind(row.row.place)
+            .bind(row.row.node.as_str())
+            .bind(row.row.pool.as_str())
+            .bind(row.row.wave)
+            .execute(&mut *self.tx)
+            .await
+            .unwrap();
+        }
+    }
+
+    /// Brings everything up to date that is not the planner's: facts, pools, links, other people's disruptions.
+    async fn follow(&mut self, world: &World) {
+        for node in &world.nodes {
+            self.node(node).await;
+            self.facts(node).await;
+        }
+        for pool in &world.pools {
+            sqlx::query(
+                "UPDATE pools SET archived_at = $2, nodes =
+                     (SELECT count(*) FROM nodes WHERE pool_id = $1 AND removed_at IS NULL) WHERE id = $1",
+            )
+            .bind(pool.id.as_str())
+            .bind(pool.archived.then_some(0))
+            .execute(&mut *self.tx)
+            .await
+            .unwrap();
+        }
+        sqlx::query("UPDATE gateways SET linked = $1, linked_since = $2")
+            .bind(world.context.links_since.is_some())
+            .bind(world.context.links_since.map_or(0, |since| since.millis()))
+            .execute(&mut *self.tx)
+            .await
+            .unwrap();
+        self.others(world).await;
+    }
+
+    async fn node(&mut self, node: &Node) {
+        sqlx::query("UPDATE nodes SET removed_at = $2, maintenance = $3 WHERE id = $1")
+            .bind(node.id.as_str())
+            .bind(node.removed.then_some(0))
+            .bind(node.maintenance)
+            .execute(&mut *self.tx)
+            .await
+            .unwrap();
+    }
+
+    async fn facts(&mut self, node: &Node) {
+        let said = node.said.as_ref().unwrap();
+        let (online, since) = match node.presence {
+            Presence::Online => (true, 0),
+            Presence::Offline(since) => (false, since.millis()),
+        };
+        let attempt = said.attempt.as_ref();
+        let trouble = attempt.and_then(|attempt| attempt.trouble.as_ref());
+        let progress = said
+            .working_on
+            .as_ref()
+            .map(|id| serde_json::json!({ "attempt": id }));
+        sqlx::query(
+            "INSERT OR REPLACE INTO node_facts (node_id, connect_seq, report, session_id, gateway_id, link, upgrade_only,
+                 online, since, version, sequence, digest, floor, trial_attempt, attempt_id, attempt_outcome,
+                 attempt_final, attempt_code, attempt_message, held, observed_generation, facts, reported_at)
+             VALUES ($1, 1, 1, 's', 'g', 1, 0, $2, $3, $4, 0, '', $5, $6, $7, $8, $9, $10, $11, $12, 0, $13, 0)",
+        )
+        .bind(node.id.as_str())
+        .bind(online)
+        .bind(since)
+        .bind(said.version.as_str())
+        .bind(i64::try_from(said.floor.sequence().get()).unwrap())
+        .bind(said.trial.as_ref().map(|id| id.as_str().to_owned()))
+        .bind(attempt.map(|attempt| attempt.id.as_str().to_owned()))
+        .bind(attempt.map(|attempt| word(&attempt.outcome)))
+        .bind(attempt.map(|attempt| attempt.is_final))
+        .bind(trouble.map(|trouble| trouble.code.clone()))
+        .bind(trouble.map(|trouble| trouble.message.clone()))
+        .bind(&said.held)
+        .bind(serde_json::json!({ "progress": progress }).to_string())
+        .execute(&mut *self.tx)
+        .await
+        .unwrap();
+    }
+
+    async fn others(&mut self, world: &World) {
+        let stored: Vec<(String, String)> =
+            sqlx::query_as("SELECT node_id, reason FROM disruptions WHERE reason <> $1")
+                .bind(world.terms.id.as_str())
+                .fetch_all(&mut *self.tx)
+                .await
+                .unwrap();
+        for (node, reason) in stored {
+            let node: NodeId = node.parse().unwrap();
+            if !world.disruptions.contains(&(node.clone(), reason.clone())) {
+                disruption::vacate(&mut self.tx, &node, &reason)
+                    .await
+                    .unwrap();
+            }
+        }
+        for (node, reason) in &world.disruptions {
+            if reason.as_str() != world.terms.id.as_str() {
+                let pool = &world.rows[world.place_of(node)].row.pool;
+                disruption::occupy(&mut self.tx, node, pool, reason, world.now)
+                    .await
+                    .unwrap();
+            }
+        }
+    }
+
+    /// A pass on both sides, plan by plan.
+    async fn pass(&mut self, world: &mut World) {
+        let trust = signed::trust();
+        let around = Surroundings {
+            trust: &trust,
+            started_at: world.context.started_at,
+            offline_grace: world.context.offline_grace,
+        };
+        loop {
+            let model = world.snapshot();
+            let stored = snapshot(&mut self.tx, &world.terms.id, around)
+                .await
+                .unwrap()
+                .unwrap();
+            let made = plan(&stored, world.now);
+            assert_eq!(
+                made,
+                plan(&model, world.now),
+                "store and model plan differently"
+            );
+            if !made.is_idle(&stored) {
+                apply(&mut self.tx, &stored, &made).await.unwrap();
+                world.apply(&made).unwrap();
+            }
+            if made.follow == Follow::Rest {
+                return;
+            }
+        }
+    }
+}
+
+fn word(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value)
+        .unwrap()
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+async fn run(db: &Db, pools: &[(u32, Share)], setup: &Setup, hands: &[Hand]) {
+    let mut world = World::new(pools, setup);
+    let mut mirror = Mirror::of(db, &world).await;
+    for hand in hands {
+        // Calls and passes go through both; what others do goes through the model and is copied.
+        match hand {
+            Hand::Pause | Hand::Resume | Hand::Abort(_) | Hand::PlanThenPause => continue,
+            Hand::Pass => {}
+            _ => act(&mut world, hand),
+        }
+        mirror.follow(&world).await;
+        mirror.pass(&mut world).await;
+    }
+}
+
+/// I21, I24, I25 on the real store.
+#[test]
+fn the_store_plans_what_the_model_plans() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let (db, _dir) = runtime.block_on(async {
+        let (db, dir) = fresh().await;
+        signed::register(&db, OLD.0, OLD.1).await;
+        signed::register(&db, NEW.0, NEW.1).await;
+        (db, dir)
+    });
+    let share = prop_oneof![Just(50_000), Just(500_000), Just(1_000_000)];
+    let strategy = (
+        prop::collection::vec((1_u32..6, share), 1..4),
+        prop::collection::vec(hand(), 0..60),
+    );
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(48));
+    runner
+        .run(&strategy, |(pools, hands)| {
+            let pools: Vec<_> = pools
+                .into_iter()
+                .map(|(nodes, ppm)| (nodes, Share::from_millionths(ppm).unwrap()))
+                .collect();
+            let setup = Setup {
+                waves: ["10", "50", "100"]
+                    .map(|text| text.parse().unwrap())
+                    .to_vec(),
+                ratio: "0.4".parse().unwrap(),
+                soak: Duration::from_secs(60),
+                timeout: Duration::from_secs(900),
+            };
+            runtime.block_on(run(&db, &pools, &setup, &hands));
+            Ok(())
+        })
+        .unwrap();
+}

@@ -8,7 +8,7 @@ use bc_protocol::{
     platform::Platform,
 };
 
-use super::{ModelPool, ModelRow, OLD, World};
+use super::{ModelPool, ModelRow, NEW, OLD, World};
 use crate::{
     api::rollout::RowState,
     rollout::{
@@ -27,7 +27,7 @@ impl World {
             self.terms.sequence,
             BTreeMap::from([(
                 Platform::from_arch_label("x86_64").unwrap(),
-                Sha256::of(b"new"),
+                Sha256::of(NEW.0.as_bytes()),
             )]),
         );
         Snapshot {
