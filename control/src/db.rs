@@ -109,7 +109,7 @@ fn is_new_enough(version: &str) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{Db, is_new_enough};
+    use super::{Db, DbError, is_new_enough};
 
     /// A database of its own for one test; the folder goes when the second value does.
     pub(crate) async fn fresh() -> (Db, tempfile::TempDir) {
@@ -152,6 +152,23 @@ pub(crate) mod tests {
             .await
             .unwrap();
         assert_eq!(names, ["kept"]);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_a_newer_build_has_changed_is_refused() {
+        let (db, dir) = fresh().await;
+        let mut tx = db.begin().await.unwrap();
+        sqlx::query(
+            "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+             VALUES (9999, 'later', 1, x'00', 0)",
+        )
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+        tx.commit().await.unwrap();
+        db.close().await;
+        let refused = Db::open(&dir.path().join("control.db")).await.unwrap_err();
+        assert!(matches!(refused, DbError::Migrate(_)), "{refused:?}");
     }
 
     #[tokio::test]

@@ -86,17 +86,14 @@ impl Verified {
         }
         let cell = self.cell(path, stamp(&metadata));
         let handle = file.try_clone().await.map_err(io)?.into_std().await;
-        let digest = cell
-            .get_or_try_init(|| async {
-                // Hashing a large file keeps a thread busy: one of those that may be.
-                tokio::task::spawn_blocking(move || digest_of(handle))
-                    .await
-                    .map_err(io::Error::other)?
-            })
+        // A task of its own: a caller who gives up must not make the next one begin anew with a large file.
+        let hashed = tokio::spawn(async move { hashed_once(&cell, handle).await })
             .await
+            .map_err(io::Error::other)
+            .flatten()
             .map_err(io)?;
-        if *digest != artifact.sha256() {
-            return Err(differs(digest.to_string()));
+        if hashed != artifact.sha256() {
+            return Err(differs(hashed.to_string()));
         }
         Ok(file)
     }
@@ -113,6 +110,16 @@ impl Verified {
         digests.insert(path.to_owned(), (stamp, Arc::clone(&cell)));
         cell
     }
+}
+
+async fn hashed_once(cell: &OnceCell<Sha256>, file: std::fs::File) -> io::Result<Sha256> {
+    let hash = || async {
+        // It keeps a thread busy: one of those that may be.
+        tokio::task::spawn_blocking(move || digest_of(file))
+            .await
+            .map_err(io::Error::other)?
+    };
+    cell.get_or_try_init(hash).await.copied()
 }
 
 fn stamp(metadata: &std::fs::Metadata) -> Stamp {

@@ -61,3 +61,112 @@ async fn reasons(tx: &mut Tx, node: &NodeId) -> Result<i64, sqlx::Error> {
         .fetch_one(&mut **tx)
         .await
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use bc_protocol::id::{NodeId, PoolId};
+    use proptest::prelude::*;
+
+    use super::{occupy, vacate};
+    use crate::{
+        clock::Moment,
+        db::{Db, tests::fresh},
+    };
+
+    const REASONS: [&str; 2] = ["rollout_a", "wf_b"];
+
+    fn node(number: u8) -> NodeId {
+        NodeId::derived(&[&[number]])
+    }
+
+    fn pool() -> PoolId {
+        PoolId::derived(&[b"pool"])
+    }
+
+    async fn three_nodes() -> (Db, tempfile::TempDir) {
+        let (db, dir) = fresh().await;
+        let mut tx = db.begin().await.unwrap();
+        for statement in [
+            "INSERT INTO pools (id, tenant, name, budget_ppm, created_at) VALUES ($1, 't', 'p', 0, 0)",
+            "INSERT INTO join_tokens (id, tenant, pool_id, secret_sha256, uses_max, expires_at, created_at, created_by)
+             VALUES ('t', 't', $1, x'00', 1, 0, 0, 'x')",
+        ] {
+            sqlx::query(statement)
+                .bind(pool().as_str())
+                .execute(&mut *tx)
+                .await
+                .unwrap();
+        }
+        for number in 0..3_u8 {
+            sqlx::query(
+                "INSERT INTO nodes (id, tenant, pool_id, join_token_id, spki, labels, joined_at)
+                 VALUES ($1, 't', $2, 't', $3, '{}', 0)",
+            )
+            .bind(node(number).as_str())
+            .bind(pool().as_str())
+            .bind([number].as_slice())
+            .execute(&mut *tx)
+            .await
+            .unwrap();
+        }
+        tx.commit().await.unwrap();
+        (db, dir)
+    }
+
+    async fn disrupted(db: &Db) -> i64 {
+        sqlx::query_scalar("SELECT disrupted FROM pools")
+            .fetch_one(db.reader())
+            .await
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn two_reasons_of_one_node_take_one_place() {
+        let (db, _dir) = three_nodes().await;
+        let now = Moment::from_millis(0);
+        let mut tx = db.begin().await.unwrap();
+        for reason in REASONS {
+            occupy(&mut tx, &node(0), &pool(), reason, now)
+                .await
+                .unwrap();
+        }
+        vacate(&mut tx, &node(0), REASONS[0]).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(disrupted(&db).await, 1);
+        let mut tx = db.begin().await.unwrap();
+        vacate(&mut tx, &node(0), REASONS[1]).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(disrupted(&db).await, 0);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn the_counter_is_the_number_of_disrupted_nodes(
+            steps in proptest::collection::vec((0_u8..3, 0_usize..2, any::<bool>()), 0..30),
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let (db, _dir) = three_nodes().await;
+                let mut held = BTreeSet::new();
+                let mut tx = db.begin().await.unwrap();
+                for (number, reason, comes) in steps {
+                    if comes {
+                        held.insert((number, reason));
+                        let now = Moment::from_millis(0);
+                        occupy(&mut tx, &node(number), &pool(), REASONS[reason], now).await.unwrap();
+                    } else {
+                        held.remove(&(number, reason));
+                        vacate(&mut tx, &node(number), REASONS[reason]).await.unwrap();
+                    }
+                }
+                tx.commit().await.unwrap();
+                let nodes: BTreeSet<u8> = held.iter().map(|(number, _)| *number).collect();
+                assert_eq!(disrupted(&db).await, i64::try_from(nodes.len()).unwrap());
+            });
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Who calls, and whether he may.
 
 use axum::{
-    extract::{FromRequestParts, State},
+    extract::FromRequestParts,
     http::{header, request::Parts},
 };
 
@@ -42,11 +42,11 @@ impl FromRequestParts<Shared> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Refusal> {
         let BearerText(text) = BearerText::from_request_parts(parts, app).await?;
-        let State(app) = State::<Shared>::from_request_parts(parts, app)
-            .await
-            .unwrap_or_else(|never| match never {});
         let subject = token::authenticate(&app.services.db, &text).await?;
-        Ok(Self { subject, app })
+        Ok(Self {
+            subject,
+            app: Shared::clone(app),
+        })
     }
 }
 

@@ -161,9 +161,11 @@ impl From<GatewayError> for ErrorObject {
 impl From<ReleaseError> for ErrorObject {
     fn from(error: ReleaseError) -> Self {
         match error {
-            ReleaseError::Sql(_) | ReleaseError::Distrusted { .. } | ReleaseError::Clock { .. } => {
-                Self::internal(&error)
+            ReleaseError::Sql(_) | ReleaseError::Clock { .. } => Self::internal(&error),
+            ReleaseError::Distrusted { .. } => {
+                Self::new(Code::Conflict, error).with("reason", "distrusted")
             }
+
             ReleaseError::NotRegistered { .. } => Self::new(Code::NotFound, error),
             ReleaseError::Refused(refusal) => {
                 Self::invalid("manifest", &refusal).with("reason", refusal.code())

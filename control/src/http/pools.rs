@@ -50,7 +50,10 @@ pub(super) async fn update(
 ) -> Result<Json<Pool>, Refusal> {
     let this = Resource::Pool(&request.tenant_id, Some(&request.pool_id));
     caller.may(Action::PoolAdmin, this).await?;
-    Ok(Json(pool::update(&app.services.db, &request).await?))
+    let pool = pool::update(&app.services.db, &request).await?;
+    // A larger budget may let a node start now.
+    app.services.waker.wake();
+    Ok(Json(pool))
 }
 
 pub(super) async fn archive(
@@ -60,7 +63,8 @@ pub(super) async fn archive(
 ) -> Result<Json<Pool>, Refusal> {
     let this = Resource::Pool(&request.tenant_id, Some(&request.pool_id));
     caller.may(Action::PoolAdmin, this).await?;
-    Ok(Json(
-        pool::archive(&app.services.db, &request, Moment::now()).await?,
-    ))
+    let pool = pool::archive(&app.services.db, &request, Moment::now()).await?;
+    // Its nodes leave the rollouts that they wait in.
+    app.services.waker.wake();
+    Ok(Json(pool))
 }

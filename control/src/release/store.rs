@@ -5,7 +5,9 @@
 
 use bc_protocol::{
     id::{ReleaseId, TenantId},
-    release::{InstalledManifest, Refusal, Trust, verify, verify_installed},
+    release::{
+        InstalledManifest, PublicKey, Refusal, SignedManifest, Trust, verify, verify_installed,
+    },
     sequence::Sequence,
     version::Version,
 };
@@ -104,9 +106,9 @@ pub(crate) async fn register(
     let at = now.timestamp().map_err(|_| ReleaseError::Clock { now })?;
     let candidate = verify(published, trust, PRODUCT, at)?;
     let mut tx = db.begin().await?;
-    let stored = by_version(&mut tx, candidate.version(), trust).await?;
+    let stored = same_version(&mut tx, &candidate, trust).await?;
     let known = Known {
-        same_version: stored.as_ref().map(|stored| &stored.manifest),
+        same_version: stored.as_ref(),
         highest: highest(&mut tx).await?,
     };
     let verdict = admit::decide(&candidate, known).map_err(|refusal| ReleaseError::Admit {
@@ -128,6 +130,7 @@ pub(crate) async fn register(
             announce(&mut tx, "release.registered", &candidate, by, now).await?;
         }
     }
+    // Read back before the commit: what was accepted is what will be served.
     let release = by_version(&mut tx, candidate.version(), trust).await?;
     tx.commit().await?;
     release.ok_or_else(|| ReleaseError::NotRegistered {
@@ -135,9 +138,37 @@ pub(crate) async fn register(
     })
 }
 
+/// What is registered under the candidate's version. Where today's pins no longer cover it, a key that the candidate
+/// vouches for does: so that a release can be renewed after its old keys have been retired.
+async fn same_version(
+    tx: &mut Tx,
+    candidate: &SignedManifest,
+    trust: &Trust,
+) -> Result<Option<InstalledManifest>, ReleaseError> {
+    let published: Option<Vec<u8>> =
+        sqlx::query_scalar("SELECT published FROM daemon_releases WHERE version = $1")
+            .bind(candidate.version().as_str())
+            .fetch_optional(&mut **tx)
+            .await?;
+    let Some(published) = published else {
+        return Ok(None);
+    };
+    let listed = candidate.keys().iter().map(PublicKey::pin);
+    verify_installed(&published, trust, PRODUCT)
+        .or_else(|refusal| match Trust::new(listed, 1) {
+            Ok(vouched) => verify_installed(&published, &vouched, PRODUCT),
+            Err(_) => Err(refusal),
+        })
+        .map(Some)
+        .map_err(|refusal| ReleaseError::Distrusted {
+            version: candidate.version().clone(),
+            refusal,
+        })
+}
+
 async fn insert(
     tx: &mut Tx,
-    candidate: &bc_protocol::release::SignedManifest,
+    candidate: &SignedManifest,
     by: Registrar<'_>,
     now: Moment,
 ) -> Result<(), sqlx::Error> {
@@ -160,7 +191,7 @@ async fn insert(
 async fn announce(
     tx: &mut Tx,
     kind: &'static str,
-    candidate: &bc_protocol::release::SignedManifest,
+    candidate: &SignedManifest,
     by: Registrar<'_>,
     now: Moment,
 ) -> Result<(), sqlx::Error> {

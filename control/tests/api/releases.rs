@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::server::{Release, Server};
+use crate::server::{Release, Server, key};
 
 fn reason(error: &Value) -> (&str, &str) {
     let error = &error["error"];
@@ -174,4 +174,45 @@ async fn a_registered_release_survives_a_kill() {
     let again = Server::start_in(server.kill());
     let get = json!({ "tenantId": "root", "version": "1.0.0" });
     assert_eq!(again.call("releases/get", get).await, first);
+}
+
+#[tokio::test]
+async fn releases_outlive_the_keys_that_signed_them() {
+    let server = Server::start();
+    let old = Release::new("1.0.0", 1);
+    let (_, first) = server.register(&old.manifest()).await;
+    let dir = server.kill();
+    // Keys 1 and 2 are retired, 3 takes over.
+    let config = std::fs::read_to_string(dir.path().join("control.toml")).unwrap();
+    let pins = config
+        .lines()
+        .find(|line| line.starts_with("release"))
+        .unwrap();
+    let pin = key(3).pin();
+    let only = format!("release = {{ pins = [\"{pin}\"], threshold = 1 }}");
+    std::fs::write(dir.path().join("control.toml"), config.replace(pins, &only)).unwrap();
+    let server = Server::start_in(dir);
+    assert!(
+        versions(&server).await.is_empty(),
+        "nobody vouches for it today"
+    );
+    let renewal = Release {
+        issued: 1_700_000_009,
+        signers: vec![3],
+        ..old.clone()
+    };
+    let (status, renewed) = server.register(&renewal.manifest()).await;
+    assert_eq!((status, &renewed["id"]), (200, &first["id"]), "{renewed}");
+    assert_eq!(versions(&server).await, ["1.0.0"]);
+    // The old order still holds.
+    let (_, error) = server
+        .register(
+            &Release {
+                signers: vec![3],
+                ..Release::new("0.9.0", 1)
+            }
+            .manifest(),
+        )
+        .await;
+    assert_eq!(reason(&error), ("INVALID_INPUT", "rollback"));
 }

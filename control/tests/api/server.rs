@@ -82,6 +82,11 @@ impl Server {
         }
     }
 
+    /// A client that holds its connections as long as it lives.
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
     /// Kills it as a power cut would, and gives its folder to the next.
     pub(crate) fn kill(mut self) -> tempfile::TempDir {
         self.child.kill().unwrap();

@@ -39,6 +39,24 @@ fn it_stops_when_it_is_told_to() {
     assert!(Server::start().stop().success());
 }
 
+#[tokio::test]
+async fn a_connection_that_nobody_uses_does_not_keep_it() {
+    let server = Server::start();
+    let list = json!({ "tenantId": "root" });
+    let answer = server
+        .post("pools/list", &server.admin)
+        .json(&list)
+        .send()
+        .await
+        .unwrap();
+    let client = server.client();
+    drop(answer.bytes().await.unwrap());
+    let begun = std::time::Instant::now();
+    assert!(server.stop().success());
+    assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+    drop(client);
+}
+
 #[test]
 fn a_second_service_on_one_folder_is_refused() {
     let server = Server::start();
