@@ -3,24 +3,17 @@
 //! Takes an address and headers, gives the answer's head with a body that is still to be read. Https always; http where
 //! the owner's configuration allows it. Follows no redirect: whoever asked decides.
 
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, Response, body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
-use rustls_pki_types::{ServerName, UnixTime};
+use rustls_pki_types::UnixTime;
 use thiserror::Error;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpStream, lookup_host},
     task::JoinHandle,
     time::timeout,
 };
@@ -29,6 +22,7 @@ use url::{Host, Url};
 
 use crate::{
     config::PlainHttp,
+    dial::{self, Reach},
     tls::{self, TlsError},
 };
 
@@ -66,34 +60,6 @@ pub(crate) struct Patience {
     pub(crate) connect: Duration,
     /// From there to the end of the answer's head.
     pub(crate) head: Duration,
-}
-
-/// Which addresses a server may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// Any.
-    Anywhere,
-    /// This machine's own.
-    Loopback,
-    /// Any that lead out: a server elsewhere has no business sending us to ourselves or to our neighbours' metadata.
-    Outward,
-}
-
-impl Reach {
-    fn admits(self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        match self {
-            Self::Anywhere => true,
-            Self::Loopback => address.is_loopback(),
-            Self::Outward => {
-                let link_local = match address {
-                    IpAddr::V4(v4) => v4.is_link_local(),
-                    IpAddr::V6(v6) => v6.is_unicast_link_local(),
-                };
-                !(address.is_loopback() || address.is_unspecified() || link_local)
-            }
-        }
-    }
 }
 
 /// Why there is no answer.
@@ -152,6 +118,13 @@ enum Scheme {
     Http,
     Https,
 }
+
+/// A connection, with TLS or without.
+type Stream = Box<dyn Bytestream>;
+
+trait Bytestream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Bytestream for S {}
 
 /// An answer's head. The connection lives as long as this does.
 pub(crate) struct Exchange {
@@ -216,29 +189,11 @@ impl Server {
         tls: Option<Arc<ClientConfig>>,
         patience: Patience,
     ) -> Result<Exchange, HttpError> {
-        let connecting = Box::pin(self.connect());
-        let stream = timeout(patience.connect, connecting)
+        let opening = Box::pin(self.open(tls));
+        let (stream, peer) = timeout(patience.connect, opening)
             .await
             .map_err(|_| self.overdue("a connection", patience.connect))??;
-        let peer = stream
-            .peer_addr()
-            .map_err(|cause| self.unreachable(cause))?
-            .ip();
-        let (response, driver) = match (self.scheme, tls) {
-            (Scheme::Http, _) => self.exchange(stream, request, patience).await?,
-            (Scheme::Https, Some(tls)) => {
-                let handshake = TlsConnector::from(tls).connect(self.name()?, stream);
-                let stream = timeout(patience.connect, Box::pin(handshake))
-                    .await
-                    .map_err(|_| self.overdue("a TLS handshake", patience.connect))?
-                    .map_err(|cause| self.unreachable(cause))?;
-                self.exchange(stream, request, patience).await?
-            }
-            (Scheme::Https, None) => {
-                let cause = io::Error::other("no TLS was set up");
-                return Err(self.unreachable(cause));
-            }
-        };
+        let (response, driver) = self.exchange(stream, request, patience).await?;
         Ok(Exchange {
             response,
             peer,
@@ -246,15 +201,12 @@ impl Server {
         })
     }
 
-    async fn exchange<S>(
+    async fn exchange(
         &self,
-        stream: S,
+        stream: Stream,
         request: Request<Full<Bytes>>,
         patience: Patience,
-    ) -> Result<(Response<Incoming>, Driver), HttpError>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    ) -> Result<(Response<Incoming>, Driver), HttpError> {
         let protocol = |cause| HttpError::Protocol {
             server: self.to_string(),
             cause,
@@ -278,40 +230,25 @@ impl Server {
         Ok((response, driver))
     }
 
-    async fn connect(&self) -> Result<TcpStream, HttpError> {
-        let addresses: Vec<SocketAddr> = match &self.host {
-            Host::Domain(name) => lookup_host((name.as_str(), self.port))
-                .await
-                .map_err(|cause| self.unreachable(cause))?
-                .collect(),
-            Host::Ipv4(address) => vec![SocketAddr::from((*address, self.port))],
-            Host::Ipv6(address) => vec![SocketAddr::from((*address, self.port))],
-        };
-        let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in addresses {
-            if !self.reach.admits(address.ip()) {
-                let forbidden = format!("{} is not an address to go to", address.ip());
-                failure = io::Error::new(io::ErrorKind::PermissionDenied, forbidden);
-                continue;
+    async fn open(&self, tls: Option<Arc<ClientConfig>>) -> Result<(Stream, IpAddr), HttpError> {
+        let stream = dial::tcp(&self.host, self.port, self.reach)
+            .await
+            .map_err(|cause| self.unreachable(cause))?;
+        let peer = stream
+            .peer_addr()
+            .map_err(|cause| self.unreachable(cause))?
+            .ip();
+        match (self.scheme, tls) {
+            (Scheme::Http, _) => Ok((Box::new(stream), peer)),
+            (Scheme::Https, Some(tls)) => {
+                let name = tls::name_of(&self.host).map_err(|cause| self.unreachable(cause))?;
+                let stream = TlsConnector::from(tls)
+                    .connect(name, stream)
+                    .await
+                    .map_err(|cause| self.unreachable(cause))?;
+                Ok((Box::new(stream), peer))
             }
-            match TcpStream::connect(address).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => failure = error,
-            }
-        }
-        Err(self.unreachable(failure))
-    }
-
-    fn name(&self) -> Result<ServerName<'static>, HttpError> {
-        match &self.host {
-            Host::Domain(name) => {
-                ServerName::try_from(name.clone()).map_err(|_| HttpError::Address {
-                    expected: "a host name",
-                    found: name.clone(),
-                })
-            }
-            Host::Ipv4(address) => Ok(ServerName::from(IpAddr::V4(*address))),
-            Host::Ipv6(address) => Ok(ServerName::from(IpAddr::V6(*address))),
+            (Scheme::Https, None) => Err(self.unreachable(io::Error::other("no TLS was set up"))),
         }
     }
 
@@ -361,79 +298,4 @@ pub(crate) fn authority(url: &Url) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn server(url: &str, plain: PlainHttp) -> Result<Server, HttpError> {
-        Server::of(&url.parse().unwrap(), plain, Reach::Anywhere)
-    }
-
-    #[test]
-    fn only_https_leaves_the_machine() {
-        for (url, loopback, anywhere) in [
-            ("https://example.org/x", true, true),
-            ("http://127.0.0.1:8080/x", true, true),
-            ("http://[::1]/x", true, true),
-            ("http://localhost/x", true, true),
-            ("http://example.org/x", false, true),
-            ("http://127.0.0.1.example.org/x", false, true),
-            ("ftp://127.0.0.1/x", false, false),
-            ("file:///etc/shadow", false, false),
-            ("data:text/plain,x", false, false),
-            ("https://me@example.org/x", false, false),
-            ("https://me:pass@example.org/x", false, false),
-            ("https://:pass@example.org/x", false, false),
-        ] {
-            assert_eq!(server(url, PlainHttp::Loopback).is_ok(), loopback, "{url}");
-            assert_eq!(server(url, PlainHttp::Anywhere).is_ok(), anywhere, "{url}");
-        }
-    }
-
-    #[test]
-    fn http_to_this_machine_stays_on_it() {
-        let local = server("http://localhost/x", PlainHttp::Loopback).unwrap();
-        assert_eq!(local.reach, Reach::Loopback);
-        let far = server("https://localhost/x", PlainHttp::Loopback).unwrap();
-        assert_eq!(far.reach, Reach::Anywhere);
-    }
-
-    #[test]
-    fn where_a_reach_ends() {
-        for (address, loopback, outward) in [
-            ("127.0.0.1", true, false),
-            ("127.9.9.9", true, false),
-            ("::1", true, false),
-            ("::ffff:127.0.0.1", true, false),
-            ("169.254.169.254", false, false),
-            ("::ffff:169.254.169.254", false, false),
-            ("fe80::1", false, false),
-            ("0.0.0.0", false, false),
-            ("::", false, false),
-            ("10.0.0.1", false, true),
-            ("2001:db8::1", false, true),
-        ] {
-            let ip = address.parse().unwrap();
-            assert!(Reach::Anywhere.admits(ip), "{address}");
-            assert_eq!(Reach::Loopback.admits(ip), loopback, "{address}");
-            assert_eq!(Reach::Outward.admits(ip), outward, "{address}");
-        }
-    }
-
-    #[test]
-    fn a_password_is_never_shown() {
-        let url = "https://me:secret@example.org/x?y".parse().unwrap();
-        let text = shown(&url);
-        assert!(!text.contains("secret") && !text.contains("me:"), "{text}");
-        let text = server(url.as_str(), PlainHttp::Anywhere)
-            .unwrap_err()
-            .to_string();
-        assert!(!text.contains("secret"), "{text}");
-    }
-
-    #[test]
-    fn a_request_names_what_the_address_does() {
-        let url = "http://localhost:81/a/b?c=d#e".parse().unwrap();
-        assert_eq!(target(&url), "/a/b?c=d");
-        assert_eq!(authority(&url), "localhost:81");
-    }
-}
+mod tests;

@@ -26,8 +26,9 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::{
+    dial::Reach,
     durable,
-    http::{self, HttpError, Patience, Reach, Server, Web},
+    http::{self, HttpError, Patience, Server, Web},
     identity::{self, IdentityError, Membership},
     labels,
 };

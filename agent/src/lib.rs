@@ -8,6 +8,7 @@ mod authority;
 mod cli;
 mod clock;
 mod config;
+mod dial;
 mod durable;
 #[cfg(feature = "faults")]
 mod faults;

@@ -4,6 +4,8 @@
 //! trace to a root, and never judges one by a clock that is known to be wrong.
 
 use std::{
+    io,
+    net::IpAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -16,9 +18,10 @@ use rustls::{
     time_provider::TimeProvider,
     version::TLS13,
 };
-use rustls_pki_types::{CertificateDer, UnixTime, pem::PemObject};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject};
 use rustls_platform_verifier::Verifier;
 use thiserror::Error;
+use url::Host;
 
 use crate::{clock, durable, identity::Identity, node::limits::STATE_FILE_BYTES_MAX};
 
@@ -73,6 +76,15 @@ pub(crate) fn web(
             .with_custom_certificate_verifier(verifier)
             .with_no_client_auth();
     Ok(Arc::new(config))
+}
+
+/// What a host's certificate has to be for.
+pub(crate) fn name_of(host: &Host<String>) -> io::Result<ServerName<'static>> {
+    match host {
+        Host::Domain(name) => ServerName::try_from(name.clone()).map_err(io::Error::other),
+        Host::Ipv4(address) => Ok(ServerName::from(IpAddr::V4(*address))),
+        Host::Ipv6(address) => Ok(ServerName::from(IpAddr::V6(*address))),
+    }
 }
 
 const EPOCH: UnixTime = UnixTime::since_unix_epoch(Duration::ZERO);

@@ -4,13 +4,14 @@
 //! earlier try has left is used again. Whatever the server does, no more than the signed size is written, and no wait
 //! is without an end.
 
+mod error;
 mod head;
 mod pace;
 mod partial;
 #[cfg(test)]
 mod tests;
 
-use std::{fs::File, io, path::PathBuf, time::Duration};
+use std::{fs::File, io, path::PathBuf};
 
 use bc_protocol::digest::Sha256;
 use bytes::Bytes;
@@ -20,26 +21,25 @@ use hyper::{
     body::Incoming,
     header::{ACCEPT_ENCODING, CONNECTION, HOST, IF_RANGE, RANGE, USER_AGENT},
 };
-use thiserror::Error;
 use tokio::{
     sync::watch,
-    task::{JoinError, spawn_blocking},
+    task::spawn_blocking,
     time::{Instant, timeout, timeout_at},
 };
 use url::Url;
 
-pub(crate) use pace::Pace;
+pub(crate) use error::FetchError;
 
 use self::{
     head::{Asked, Head},
-    pace::{Gate, Slow},
+    pace::{Gate, Pace, Slow},
     partial::{Partial, Place, Writer},
 };
 use super::limits::REDIRECTS_MAX;
 use crate::{
     clock,
-    http::{self, Exchange, HttpError, Reach, Server, Web},
-    tls::TlsError,
+    dial::Reach,
+    http::{self, Exchange, Server, Web},
 };
 
 /// What to fetch, and where to put it.
@@ -55,134 +55,6 @@ pub(crate) struct Fetch {
     pub(crate) partial: PathBuf,
     /// How servers may be spoken to.
     pub(crate) web: Web,
-}
-
-/// Why there is no file.
-#[derive(Debug, Error)]
-pub(crate) enum FetchError {
-    /// The address is not one to fetch from.
-    #[error("the download's address: {0}")]
-    Url(HttpError),
-    /// The server could not be asked.
-    #[error(transparent)]
-    Http(HttpError),
-    /// It answered with another status.
-    #[error("expected the file from {server}, found status {status}")]
-    Status {
-        /// Who answered.
-        server: String,
-        /// With what.
-        status: u16,
-    },
-    /// It sent us somewhere that we do not go.
-    #[error("expected {expected}, found a redirect to {found}")]
-    Redirect {
-        /// What a redirect may be.
-        expected: &'static str,
-        /// What this one was.
-        found: String,
-    },
-    /// It changed the bytes on the way.
-    #[error("expected the file's own bytes, found content encoding {0}")]
-    Encoding(String),
-    /// It has another file.
-    #[error("expected {expected} bytes, found {found}")]
-    Size {
-        /// By the manifest.
-        expected: u64,
-        /// By the server.
-        found: String,
-    },
-    /// The bytes are not the signed ones.
-    #[error("expected a file with digest {expected}, found {found}")]
-    Digest {
-        /// By the manifest.
-        expected: Sha256,
-        /// Of the bytes.
-        found: Sha256,
-    },
-    /// The line broke.
-    #[error("expected {expected} bytes, found an end after {received}: {found}")]
-    Cut {
-        /// By the manifest.
-        expected: u64,
-        /// On disk now.
-        received: u64,
-        /// What ended it.
-        found: String,
-    },
-    /// The bytes come too slowly.
-    #[error(transparent)]
-    Slow(#[from] Slow),
-    /// The download as a whole took too long.
-    #[error("expected the download to end within {} s", .0.as_secs())]
-    Overdue(Duration),
-    /// It would not fit.
-    #[error("expected {need} free bytes in {}, found {available}", folder.display())]
-    Space {
-        /// Where.
-        folder: PathBuf,
-        /// How many it takes.
-        need: u64,
-        /// How many there are.
-        available: u64,
-    },
-    /// The disk does not take it.
-    #[error("the file cannot be kept: {0}")]
-    Disk(io::Error),
-}
-
-impl FetchError {
-    /// The reason as a word.
-    pub(crate) fn code(&self) -> &'static str {
-        match self {
-            Self::Url(_) => "url",
-            Self::Size { .. } => "size",
-            Self::Digest { .. } => "digest",
-            Self::Space { .. } | Self::Disk(_) => "disk",
-            Self::Http(_)
-            | Self::Status { .. }
-            | Self::Redirect { .. }
-            | Self::Encoding(_)
-            | Self::Cut { .. }
-            | Self::Slow(_)
-            | Self::Overdue(_) => "download",
-        }
-    }
-
-    /// Whether another try would end in the same way: what the section or the bytes are to blame for.
-    pub(crate) fn is_final(&self) -> bool {
-        match self {
-            Self::Url(_) | Self::Size { .. } | Self::Digest { .. } => true,
-            Self::Http(_)
-            | Self::Status { .. }
-            | Self::Redirect { .. }
-            | Self::Encoding(_)
-            | Self::Cut { .. }
-            | Self::Slow(_)
-            | Self::Overdue(_)
-            | Self::Space { .. }
-            | Self::Disk(_) => false,
-        }
-    }
-}
-
-impl From<HttpError> for FetchError {
-    fn from(error: HttpError) -> Self {
-        Self::Http(error)
-    }
-}
-
-impl From<TlsError> for FetchError {
-    fn from(error: TlsError) -> Self {
-        Self::Http(error.into())
-    }
-}
-
-impl From<JoinError> for FetchError {
-    fn from(error: JoinError) -> Self {
-        Self::Disk(io::Error::other(error))
-    }
 }
 
 /// Fetches a file: its size and digest are the order's, its bytes are on the disk, it is open for reading at its
@@ -218,9 +90,9 @@ impl Download {
     async fn run(&self, progress: &watch::Sender<u8>) -> Result<File, FetchError> {
         let partial = self.partial().await?;
         match self.complete(partial, progress).await {
-            // The wrong bits may have been in what was there before, or in one bad cache on the way.
+            // The wrong bits, which are gone, may have been there before, or have come from one bad cache on the way.
             Err(FetchError::Digest { .. }) => {
-                let partial = self.partial().await?.emptied().map_err(FetchError::Disk)?;
+                let partial = self.partial().await?;
                 self.complete(partial, progress).await
             }
             done => done,

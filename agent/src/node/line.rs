@@ -76,14 +76,13 @@ pub(crate) async fn keep(
     let mut stays = true;
     while let Some((at, _)) = line.session.next_wakeup() {
         let input = tokio::select! {
-            // Leaving comes first: a gateway that talks without a pause must not keep us.
+            // The gateway comes last: one that talks without a pause must not keep us from anything.
             biased;
             why = &mut leaving, if stays => {
                 stays = false;
                 Input::Leave(why)
             }
             () = sleep_until(Instant::from_std(at)) => Input::Tick,
-            input = line.link.next() => line.opened(input),
             changed = facts.changed(), if stays => match changed {
                 Ok(()) => Input::Facts(Box::new(facts.borrow_and_update().clone())),
                 Err(_) => {
@@ -91,6 +90,7 @@ pub(crate) async fn keep(
                     Input::Leave(Leaving::Stopping)
                 }
             },
+            said = line.link.next() => line.opened(said),
         };
         line.take(input).await;
     }

@@ -3,7 +3,7 @@
 //! Takes a gateway's address, gives a socket that carries frames. It knows nothing of sessions: what arrives goes to
 //! the machine as it is, what the machine wants sent is sent or given up in time.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 use bc_protocol::{
     limits::SESSION_FRAME_BYTES_MAX,
@@ -12,7 +12,6 @@ use bc_protocol::{
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use rustls::ClientConfig;
-use rustls_pki_types::ServerName;
 use tokio::{
     net::TcpStream,
     time::{Duration, timeout},
@@ -28,6 +27,10 @@ use super::{
     limits::{SEND_DEADLINE, SOCKET_READ_BUFFER_BYTES},
     session::{Ending, Input},
 };
+use crate::{
+    dial::{self, Reach},
+    tls,
+};
 
 /// An open WebSocket.
 pub(crate) struct Socket {
@@ -35,21 +38,22 @@ pub(crate) struct Socket {
 }
 
 /// Opens a WebSocket. The caller bounds the time that it may take.
-pub(crate) async fn open(gateway: String, tls: Arc<ClientConfig>) -> Result<Socket, Ending> {
+pub(crate) async fn open(gateway: String, config: Arc<ClientConfig>) -> Result<Socket, Ending> {
     let url: Url = gateway.parse().map_err(unreachable)?;
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let name = ServerName::try_from(host.to_owned()).map_err(unreachable)?;
     if url.scheme() != "wss" {
         let expected = format!("expected a wss address, found {gateway}");
         return Err(Ending::Unreachable(expected));
     }
+    let host = url.host().ok_or("the address has no host");
+    let host = host.map_err(unreachable)?.to_owned();
     let port = url.port_or_known_default().unwrap_or(443);
-    let stream = TcpStream::connect((host, port))
+    let name = tls::name_of(&host).map_err(unreachable)?;
+    let stream = dial::tcp(&host, port, Reach::Anywhere)
         .await
         .map_err(unreachable)?;
     // Frames are small and answers are waited for.
     stream.set_nodelay(true).map_err(unreachable)?;
-    let stream = TlsConnector::from(tls)
+    let stream = TlsConnector::from(config)
         .connect(name, stream)
         .await
         .map_err(unreachable)?;
@@ -140,10 +144,4 @@ fn buffers() -> WebSocketConfig {
         .max_write_buffer_size(2 * SESSION_FRAME_BYTES_MAX)
         .max_message_size(Some(SESSION_FRAME_BYTES_MAX))
         .max_frame_size(Some(SESSION_FRAME_BYTES_MAX))
-}
-
-impl From<io::Error> for Ending {
-    fn from(error: io::Error) -> Self {
-        Self::Unreachable(error.to_string())
-    }
 }

@@ -123,7 +123,7 @@ fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config::PlainHttp, http::Reach};
+    use crate::{config::PlainHttp, dial::Reach};
 
     fn verdict(have: u64, status: u16, headers: &[(&str, &str)]) -> Result<Head, &'static str> {
         let mut response = Response::builder().status(status);
