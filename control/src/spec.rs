@@ -3,3 +3,6 @@
 pub(crate) mod store;
 
 mod compute;
+
+#[cfg(test)]
+mod tests;

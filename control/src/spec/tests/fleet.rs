@@ -1,0 +1,340 @@
+//! A small fleet in a database of its own: facts enter by their one door, nodes read their specs and do as they say.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bc_protocol::{
+    digest::Sha256,
+    id::{AttemptId, GatewayId, NodeId, PoolId, RolloutId, SessionId},
+    link::{Event, NodeReport, SessionClosed, SessionOpened},
+    sequence::{ReleaseFloor, Sequence},
+    session::{AttemptFacts, Facts, Outcome},
+    spec::{DaemonSection, NodeSpec},
+};
+
+use crate::{
+    api::rollout::{CreateRollout, OneRollout, Rollout, RowState},
+    clock::Moment,
+    db::tests::fresh,
+    fleet::facts,
+    rollout::{
+        controller,
+        service::{self, RolloutError, Services},
+        tests::signed,
+    },
+    spec::store::current,
+};
+
+/// The release that crashes wherever it is tried.
+pub(super) const BAD: &str = "1.2.0";
+
+const RELEASES: [(&str, u64); 3] = [("1.0.0", 10), ("1.1.0", 11), (BAD, 12)];
+
+pub(super) struct Fleet {
+    pub(super) services: Services,
+    pub(super) pools: Vec<PoolId>,
+    pub(super) nodes: Vec<NodeId>,
+    facts: BTreeMap<NodeId, (u64, Facts)>,
+    _dir: tempfile::TempDir,
+}
+
+fn gateway() -> GatewayId {
+    GatewayId::derived(&[b"gateway"])
+}
+
+fn session(node: &NodeId) -> SessionId {
+    SessionId::derived(&[node.as_str().as_bytes()])
+}
+
+impl Fleet {
+    /// Pools of that many nodes, each with a budget in parts per million; all nodes online and on 1.0.0.
+    pub(super) async fn of(pools: &[(u32, u32)]) -> Self {
+        let (db, dir) = fresh().await;
+        for (version, sequence) in RELEASES {
+            signed::register(&db, version, sequence).await;
+        }
+        let grace = Duration::from_secs(300);
+        let services = Services::new(db, signed::trust(), "http://127.0.0.1/d/", grace);
+        let mut fleet = Self {
+            services,
+            pools: Vec::new(),
+            nodes: Vec::new(),
+            facts: BTreeMap::new(),
+            _dir: dir,
+        };
+        fleet.gateway().await;
+        for (nodes, ppm) in pools {
+            fleet.pool(*nodes, *ppm).await;
+        }
+        fleet
+    }
+
+    async fn gateway(&self) {
+        let mut tx = self.services.db.begin().await.unwrap();
+        sqlx::query(
+            "INSERT INTO gateways (id, name, url, token_sha256, token_expires_at, created_at, created_by)
+             VALUES ($1, 'g', 'wss://x/session', x'00', 0, 0, 'x')",
+        )
+        .bind(gateway().as_str())
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+        facts::link_opened(&mut tx, &gateway(), Moment::now())
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    async fn pool(&mut self, nodes: u32, ppm: u32) {
+        let pool = PoolId::derived(&[&self.pools.len().to_be_bytes()]);
+        let mut tx = self.services.db.begin().await.unwrap();
+        sqlx::query(
+            "INSERT INTO pools (id, tenant, name, budget_ppm, nodes, created_at) VALUES ($1, 'root', $1, $2, $3, 0)",
+        )
+        .bind(pool.as_str())
+        .bind(ppm)
+        .bind(nodes)
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+        sqlx::query(
+            "INSERT INTO join_tokens (id, tenant, pool_id, secret_sha256, uses_max, expires_at, created_at, created_by)
+             VALUES ($1, 'root', $1, x'00', 1, 0, 0, 'x')",
+        )
+        .bind(pool.as_str())
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+        for _ in 0..nodes {
+            let node = NodeId::derived(&[b"n", &self.nodes.len().to_be_bytes()]);
+            sqlx::query(
+                "INSERT INTO nodes (id, tenant, pool_id, join_token_id, spki, labels, joined_at)
+                 VALUES ($1, 'root', $2, $2, cast($1 AS BLOB), '{}', 0)",
+            )
+            .bind(node.as_str())
+            .bind(pool.as_str())
+            .execute(&mut *tx)
+            .await
+            .unwrap();
+            let opened = self.opened(&node);
+            facts::apply(&mut tx, &gateway(), &[opened], Moment::now())
+                .await
+                .unwrap();
+            self.nodes.push(node);
+        }
+        tx.commit().await.unwrap();
+        self.pools.push(pool);
+    }
+
+    fn opened(&mut self, node: &NodeId) -> Event {
+        let facts = Facts {
+            version: "1.0.0".parse().unwrap(),
+            platform: "linux-amd64".parse().unwrap(),
+            boot_id: "boot".to_owned(),
+            slot: None,
+            sequence: Sequence::new(10).unwrap(),
+            digest: Sha256::of(b"1.0.0"),
+            floor: ReleaseFloor::starting_at(Sequence::new(10).unwrap()),
+            trial: None,
+            last_attempt: None,
+            progress: None,
+            observed_generation: 1,
+            held: None,
+        };
+        self.facts.insert(node.clone(), (0, facts.clone()));
+        Event::Opened(SessionOpened {
+            node: node.clone(),
+            session: session(node),
+            connect_seq: 1,
+            protocol: 1,
+            upgrade_only: false,
+            report: 0,
+            facts,
+            labels: BTreeMap::from([("cpu.arch".to_owned(), "x86_64".to_owned())]),
+        })
+    }
+
+    pub(super) async fn create(&self, version: &str) -> Result<Rollout, RolloutError> {
+        service::create(&self.services, "alice", request(version)).await
+    }
+
+    pub(super) async fn get(&self, id: &RolloutId) -> Rollout {
+        let request = OneRollout {
+            tenant_id: "root".parse().unwrap(),
+            rollout_id: id.clone(),
+        };
+        let rollout = service::get(&self.services, request).await.unwrap();
+        let listed = rollout.node_list.as_ref().unwrap();
+        assert_eq!(rollout.nodes.total() as usize, listed.len(), "I24");
+        rollout
+    }
+
+    pub(super) async fn spec(&self, node: &NodeId) -> NodeSpec {
+        let Services {
+            db,
+            trust,
+            downloads_url,
+            ..
+        } = &self.services;
+        current(db, node, trust, downloads_url)
+            .await
+            .unwrap()
+            .unwrap()
+    }
+
+    /// The version and floor that a node reports.
+    pub(super) fn runs(&self, node: &NodeId) -> (String, u64) {
+        let (_, facts) = &self.facts[node];
+        (facts.version.to_string(), facts.floor.sequence().get())
+    }
+
+    /// What a node said last.
+    pub(super) fn facts_of(&self, node: &NodeId) -> Facts {
+        self.facts[node].1.clone()
+    }
+
+    pub(super) async fn pass(&self) {
+        controller::pass_all(&self.services).await;
+    }
+
+    /// Every node that is told to run something else does so, or fails to.
+    pub(super) async fn nodes_obey(&mut self) {
+        for node in self.nodes.clone() {
+            self.obeys(&node).await;
+        }
+    }
+
+    /// One node does what it is told.
+    pub(super) async fn obeys(&mut self, node: &NodeId) {
+        let spec = self.spec(node).await;
+        if let Some(section) = spec.daemon
+            && let Some(facts) = after(&self.facts[node].1, &section, spec.generation)
+        {
+            self.report(node, facts).await;
+        }
+    }
+
+    pub(super) async fn report(&mut self, node: &NodeId, facts: Facts) {
+        let number = self.facts[node].0 + 1;
+        self.facts.insert(node.clone(), (number, facts.clone()));
+        let report = Event::Report(NodeReport {
+            node: node.clone(),
+            session: session(node),
+            connect_seq: 1,
+            report: number,
+            facts,
+        });
+        self.say(report).await;
+    }
+
+    pub(super) async fn leave(&self, node: &NodeId) {
+        let closed = SessionClosed {
+            node: node.clone(),
+            session: session(node),
+            connect_seq: 1,
+            reason: "gone".to_owned(),
+        };
+        self.say(Event::Closed(closed)).await;
+    }
+
+    async fn say(&self, event: Event) {
+        let mut tx = self.services.db.begin().await.unwrap();
+        facts::apply(&mut tx, &gateway(), &[event], Moment::now())
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+        self.services.waker.wake();
+    }
+
+    pub(super) async fn events(&self) -> Vec<String> {
+        sqlx::query_scalar("SELECT type FROM events WHERE type LIKE 'rollout.%' ORDER BY position")
+            .fetch_all(self.services.db.reader())
+            .await
+            .unwrap()
+    }
+
+    pub(super) async fn count(&self, table: &'static str) -> i64 {
+        let query = match table {
+            "rollouts" => "SELECT count(*) FROM rollouts",
+            "rollout_nodes" => "SELECT count(*) FROM rollout_nodes",
+            "disruptions" => "SELECT count(*) FROM disruptions",
+            "disrupted" => "SELECT sum(disrupted) FROM pools",
+            _ => panic!("no such count: {table}"),
+        };
+        sqlx::query_scalar(query)
+            .fetch_one(self.services.db.reader())
+            .await
+            .unwrap()
+    }
+}
+
+pub(super) fn request(version: &str) -> CreateRollout {
+    CreateRollout {
+        tenant_id: "root".parse().unwrap(),
+        version: version.parse().unwrap(),
+        pool_ids: None,
+        node_ids: None,
+        selector: None,
+        include_maintenance: false,
+        waves: Some(vec!["10".parse().unwrap(), "100".parse().unwrap()]),
+        max_failure_ratio: None,
+        soak_seconds: Some(0.0),
+        upgrade_timeout_seconds: None,
+        idempotency_key: None,
+    }
+}
+
+pub(super) fn states(rollout: &Rollout, state: RowState) -> Vec<NodeId> {
+    let listed = rollout.node_list.iter().flatten();
+    listed
+        .filter(|row| row.state == state)
+        .map(|row| row.node_id.clone())
+        .collect()
+}
+
+/// What a node says once it has followed a section; nothing where it has answered that attempt already.
+fn after(before: &Facts, section: &DaemonSection, generation: u64) -> Option<Facts> {
+    let answered = before
+        .last_attempt
+        .as_ref()
+        .is_some_and(|last| last.id == section.attempt);
+    if answered {
+        return None;
+    }
+    let attempt = |outcome, code: &str| AttemptFacts {
+        id: section.attempt.clone(),
+        target: section.version.to_string(),
+        outcome,
+        is_final: true,
+        tries: 1,
+        code: code.to_owned(),
+        message: String::new(),
+        exit_status: None,
+        signal: None,
+        log: String::new(),
+    };
+    if section.version.as_str() == BAD {
+        return Some(Facts {
+            last_attempt: Some(attempt(Outcome::NoWelcome, "no-welcome")),
+            observed_generation: generation,
+            ..before.clone()
+        });
+    }
+    let (_, sequence) = RELEASES
+        .into_iter()
+        .find(|(version, _)| *version == section.version.as_str())?;
+    let sequence = Sequence::new(sequence).unwrap();
+    Some(Facts {
+        version: section.version.clone(),
+        sequence,
+        digest: section.sha256,
+        floor: before.floor.raised_to(sequence),
+        last_attempt: Some(attempt(Outcome::Confirmed, "")),
+        observed_generation: generation,
+        ..before.clone()
+    })
+}
+
+/// An attempt of no rollout.
+pub(super) fn foreign_attempt() -> AttemptId {
+    AttemptId::derived(&[b"foreign"])
+}
