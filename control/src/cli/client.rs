@@ -3,16 +3,16 @@
 //! Takes a method and its request, gives the answer or why there is none. Never follows a redirect, which would hand
 //! the token to somebody else, and never waits for ever.
 
-use std::{sync::Arc, time::Duration};
+mod error;
+mod tls;
+
+use std::time::Duration;
 
 use bc_protocol::id::TenantId;
 use reqwest::{
     Response, StatusCode,
     header::{AUTHORIZATION, HeaderValue, InvalidHeaderValue, LOCATION},
 };
-use rustls::{ClientConfig, RootCertStore, version::TLS13};
-use rustls_pki_types::{CertificateDer, pem::PemObject};
-use rustls_platform_verifier::BuilderVerifierExt;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use url::Url;
@@ -23,6 +23,8 @@ use super::{
     secret::Secret,
 };
 use crate::api::error::{ErrorBody, ErrorObject};
+pub(super) use error::{CallError, Refusal};
+pub(super) use tls::Roots;
 
 /// A control, and who calls it.
 #[derive(Clone, Debug)]
@@ -32,15 +34,6 @@ pub(super) struct Client {
     authorization: HeaderValue,
     /// Whose things the calls are about.
     pub tenant: TenantId,
-}
-
-/// Whom to believe that a server is control.
-#[derive(Clone, Debug)]
-pub(super) enum Roots {
-    /// The system's list.
-    System,
-    /// These alone, in PEM.
-    Only(Vec<u8>),
 }
 
 /// Why a client cannot be made from the settings.
@@ -58,58 +51,6 @@ pub(super) enum ClientError {
     Http(#[source] reqwest::Error),
 }
 
-/// Why a call has no answer.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum CallError {
-    /// Control said no.
-    #[error("{}", refusal.object.message)]
-    Refused { refusal: Box<Refusal> },
-    /// Nobody there.
-    #[error("control was not reached at {base}")]
-    NotReached { base: Url, source: reqwest::Error },
-    /// Somebody is there and says nothing.
-    #[error("no answer from {base} within {}", humantime::format_duration(*within))]
-    Silent { base: Url, within: Duration },
-    /// The call may or may not have been carried out.
-    #[error("the answer from {base} was lost on the way")]
-    Lost { base: Url, source: reqwest::Error },
-    /// A proxy that finds no control behind it.
-    #[error("expected control at {base}, found a server that says {status}")]
-    Gateway { base: Url, status: StatusCode },
-    /// The address is not control's.
-    #[error("expected control at {base}, found a redirect to {to}")]
-    Redirected { base: Url, to: String },
-    /// Something else speaks HTTP there.
-    #[error("expected control's answer from {base}, found {status} and {found}")]
-    Foreign {
-        base: Url,
-        status: StatusCode,
-        found: String,
-    },
-    /// Control's, but not as this version knows it.
-    #[error("expected an answer that this version understands from {base}")]
-    Misunderstood {
-        base: Url,
-        source: serde_json::Error,
-    },
-    /// More than anybody could have asked for.
-    #[error("expected an answer of at most {ANSWER_BYTES_MAX} bytes from {base}")]
-    TooLong { base: Url },
-}
-
-/// A no from control.
-#[derive(Debug)]
-pub(super) struct Refusal {
-    /// What was called, as in `rollouts/get`.
-    pub method: &'static str,
-    /// The reason.
-    pub object: ErrorObject,
-    /// The answer as it came.
-    pub raw: Value,
-    /// What the request is called in control's log.
-    pub request: Option<String>,
-}
-
 impl Client {
     /// A client for the control at `base`, which speaks to no other.
     pub(super) fn new(
@@ -122,7 +63,7 @@ impl Client {
             .map_err(ClientError::Token)?;
         authorization.set_sensitive(true);
         let mut http = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls(&base, roots)?)
+            .tls_backend_preconfigured(tls::tls(&base, roots)?)
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(CALL_TIMEOUT)
@@ -266,23 +207,6 @@ impl Client {
     }
 }
 
-impl CallError {
-    /// Whether the same call may well be answered a little later.
-    pub(super) fn is_passing(&self) -> bool {
-        match self {
-            Self::NotReached { .. }
-            | Self::Silent { .. }
-            | Self::Lost { .. }
-            | Self::Gateway { .. } => true,
-            Self::Refused { .. }
-            | Self::Redirected { .. }
-            | Self::Foreign { .. }
-            | Self::Misunderstood { .. }
-            | Self::TooLong { .. } => false,
-        }
-    }
-}
-
 /// Whether an address is on this machine.
 pub(super) fn is_loopback(base: &Url) -> bool {
     match base.host() {
@@ -291,34 +215,6 @@ pub(super) fn is_loopback(base: &Url) -> bool {
         Some(url::Host::Ipv6(address)) => address.is_loopback(),
         None => false,
     }
-}
-
-fn tls(base: &Url, roots: &Roots) -> Result<ClientConfig, ClientError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&TLS13])
-        .map_err(ClientError::Tls)?;
-    let config = match roots {
-        Roots::Only(pem) => builder.with_root_certificates(certificates(pem)?),
-        Roots::System if base.scheme() == "https" => {
-            builder.with_platform_verifier().map_err(ClientError::Tls)?
-        }
-        // Nothing is encrypted: the system's list, which is long, need not be read.
-        Roots::System => builder.with_root_certificates(RootCertStore::empty()),
-    };
-    Ok(config.with_no_client_auth())
-}
-
-fn certificates(pem: &[u8]) -> Result<RootCertStore, ClientError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(ClientError::Certificates)?;
-        roots.add(certificate).map_err(ClientError::Tls)?;
-    }
-    if roots.is_empty() {
-        return Err(ClientError::NoCertificates);
-    }
-    Ok(roots)
 }
 
 fn request_id(response: &Response) -> Option<String> {
@@ -402,13 +298,6 @@ mod tests {
             &Roots::System,
         );
         assert!(matches!(refused, Err(ClientError::Token(_))));
-    }
-
-    #[test]
-    fn a_file_without_certificates_is_refused() {
-        let roots = Roots::Only(b"no certificate".to_vec());
-        let refused = tls(&"https://control.example".parse().unwrap(), &roots);
-        assert!(matches!(refused, Err(ClientError::NoCertificates)));
     }
 
     #[test]

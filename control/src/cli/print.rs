@@ -107,7 +107,9 @@ impl Printer {
         let value = self.picked(raw)?;
         let text = match self.output {
             Output::Yaml => format!("---\n{}", yaml(&value)?),
-            Output::Json | Output::Table | Output::Wide | Output::Name => format!("{value}\n"),
+            Output::Json => format!("{value}\n"),
+            Output::Table | Output::Wide | Output::Name if is_scalar(&value) => plain(&value)?,
+            Output::Table | Output::Wide | Output::Name => format!("{value}\n"),
         };
         write_out(&text)
     }

@@ -7,6 +7,7 @@ use super::{exit::Exit, failure::Failure, online::Online};
 mod abort;
 mod arguments;
 mod bars;
+mod changes;
 mod create;
 mod follow;
 mod get;
@@ -14,6 +15,8 @@ mod list;
 mod pause;
 mod progress;
 mod resume;
+#[cfg(test)]
+mod sample;
 mod view;
 mod watch;
 

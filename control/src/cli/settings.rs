@@ -4,11 +4,13 @@
 //! variables, variables more than the context, the context more than the defaults. Reads no file itself but the config
 //! file, and does not judge a setting that another one overrides.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use bc_protocol::id::{IdError, TenantId};
 use clap::ValueEnum;
 use url::Url;
+
+mod layers;
 
 use super::{
     contexts::{Context, Contexts, ContextsError, default_path},
@@ -16,12 +18,7 @@ use super::{
     print::Output,
     secret::Secret,
 };
-
-/// Control's own default address.
-const DEFAULT_URL: &str = "http://127.0.0.1:7400";
-
-/// The tenant that releases and rollouts belong to.
-const DEFAULT_TENANT: &str = "root";
+use layers::Layers;
 
 const CONFIG: &str = "BETTER_COMPUTE_CONFIG";
 const CONTEXT: &str = "BETTER_COMPUTE_CONTEXT";
@@ -216,167 +213,6 @@ impl Settings {
     }
 }
 
-struct Layers<'a> {
-    flags: &'a Globals,
-    environment: &'a Environment,
-    context: Option<(&'a str, &'a Context)>,
-}
-
-impl Layers<'_> {
-    fn settings(&self) -> Result<Settings, SettingsError> {
-        Ok(Settings {
-            url: self.url()?,
-            token: self.token()?,
-            tenant: self.tenant()?,
-            output: self.output()?,
-            ca_file: self.ca_file(),
-            cleartext: self.cleartext(),
-            context: self.context.map(|(name, _)| name.to_owned()),
-        })
-    }
-
-    fn url(&self) -> Result<Sourced<Url>, SettingsError> {
-        let Sourced { value, origin } = self
-            .first(("--url", self.flags.url.clone()), URL, |context| {
-                context.url.clone()
-            })
-            .unwrap_or_else(|| Sourced {
-                value: DEFAULT_URL.to_owned(),
-                origin: Origin::Default,
-            });
-        match address(&value) {
-            Some(value) => Ok(Sourced { value, origin }),
-            None => Err(SettingsError::Url {
-                origin,
-                found: value,
-            }),
-        }
-    }
-
-    /// The first layer that names a token, in whichever form, decides: a flag with a file counts more than a variable
-    /// with a token.
-    fn token(&self) -> Result<Option<Sourced<TokenSource>>, SettingsError> {
-        let flags = (
-            Origin::Flag("--token"),
-            self.flags.token.clone(),
-            self.flags.token_file.clone(),
-        );
-        let variables = (
-            Origin::Variable(TOKEN),
-            self.environment.get(TOKEN).map(str::to_owned),
-            self.environment.get(TOKEN_FILE).map(PathBuf::from),
-        );
-        let context = self.context.map(|(name, context)| {
-            (
-                Origin::Context(name.to_owned()),
-                context.token.as_ref().map(|token| token.0.clone()),
-                context.token_file.clone(),
-            )
-        });
-        for (origin, token, file) in [flags, variables].into_iter().chain(context) {
-            let value = match (token, file) {
-                (Some(_), Some(_)) => return Err(SettingsError::TwoTokens { origin }),
-                (Some(token), None) => TokenSource::Given(Secret::new(&token)),
-                (None, Some(file)) => TokenSource::File(file),
-                (None, None) => continue,
-            };
-            return Ok(Some(Sourced { value, origin }));
-        }
-        Ok(None)
-    }
-
-    fn tenant(&self) -> Result<Sourced<TenantId>, SettingsError> {
-        let Sourced { value, origin } = self
-            .first(("--tenant", self.flags.tenant.clone()), TENANT, |context| {
-                context.tenant.clone()
-            })
-            .unwrap_or_else(|| Sourced {
-                value: DEFAULT_TENANT.to_owned(),
-                origin: Origin::Default,
-            });
-        match TenantId::from_str(&value) {
-            Ok(value) => Ok(Sourced { value, origin }),
-            Err(source) => Err(SettingsError::Tenant { origin, source }),
-        }
-    }
-
-    fn output(&self) -> Result<Sourced<Output>, SettingsError> {
-        if let Some(value) = self.flags.output {
-            let origin = Origin::Flag("--output");
-            return Ok(Sourced { value, origin });
-        }
-        if let Some(text) = self.environment.get(OUTPUT) {
-            let origin = Origin::Variable(OUTPUT);
-            return match parse_output(text) {
-                Ok(value) => Ok(Sourced { value, origin }),
-                Err(_) => Err(SettingsError::Output {
-                    origin,
-                    found: text.to_owned(),
-                }),
-            };
-        }
-        let in_context = self
-            .context
-            .and_then(|(name, context)| Some((name, context.output?)));
-        Ok(match in_context {
-            Some((name, value)) => Sourced {
-                value,
-                origin: Origin::Context(name.to_owned()),
-            },
-            None => Sourced {
-                value: Output::default(),
-                origin: Origin::Default,
-            },
-        })
-    }
-
-    fn ca_file(&self) -> Option<Sourced<PathBuf>> {
-        if let Some(value) = self.flags.ca_file.clone() {
-            let origin = Origin::Flag("--ca-file");
-            return Some(Sourced { value, origin });
-        }
-        let (name, context) = self.context?;
-        Some(Sourced {
-            value: context.ca_file.clone()?,
-            origin: Origin::Context(name.to_owned()),
-        })
-    }
-
-    fn cleartext(&self) -> Cleartext {
-        let in_context = self
-            .context
-            .is_some_and(|(_, context)| context.allow_http == Some(true));
-        if self.flags.allow_http || in_context {
-            Cleartext::Allowed
-        } else {
-            Cleartext::Refused
-        }
-    }
-
-    fn first(
-        &self,
-        (flag, given): (&'static str, Option<String>),
-        variable: &'static str,
-        in_context: impl FnOnce(&Context) -> Option<String>,
-    ) -> Option<Sourced<String>> {
-        if let Some(value) = given {
-            let origin = Origin::Flag(flag);
-            return Some(Sourced { value, origin });
-        }
-        if let Some(value) = self.environment.get(variable) {
-            return Some(Sourced {
-                value: value.to_owned(),
-                origin: Origin::Variable(variable),
-            });
-        }
-        let (name, context) = self.context?;
-        Some(Sourced {
-            value: in_context(context)?,
-            origin: Origin::Context(name.to_owned()),
-        })
-    }
-}
-
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -385,18 +221,6 @@ impl fmt::Display for Origin {
             Self::Default => f.write_str("default"),
         }
     }
-}
-
-/// An address of control: http or https, and nothing in it that a call would not use.
-pub(super) fn address(text: &str) -> Option<Url> {
-    let url = Url::parse(text).ok()?;
-    let plain = matches!(url.scheme(), "http" | "https")
-        && url.has_host()
-        && url.username().is_empty()
-        && url.password().is_none()
-        && url.query().is_none()
-        && url.fragment().is_none();
-    plain.then_some(url)
 }
 
 fn parse_output(text: &str) -> Result<Output, String> {
@@ -491,7 +315,7 @@ mod tests {
         let settings = Settings::resolve(&flags, &variables, &contexts()).unwrap();
         assert!(matches!(
             settings.token.unwrap().value,
-            TokenSource::File(path) if path == PathBuf::from("/run/token")
+            TokenSource::File(path) if path.as_os_str() == "/run/token"
         ));
     }
 
@@ -530,26 +354,6 @@ mod tests {
         ] {
             let error = Settings::resolve(&flags(None), &variables, &contexts()).unwrap_err();
             assert_eq!(error.to_string(), message);
-        }
-    }
-
-    #[test]
-    fn addresses_are_http_with_nothing_that_no_call_uses() {
-        for text in ["http://a", "https://a:1", "https://a/fleet"] {
-            assert!(address(text).is_some(), "{text}");
-        }
-        for text in [
-            "",
-            "a",
-            "wss://a",
-            "https://",
-            "https://u@a",
-            "https://u:p@a",
-            "https://a?x",
-            "https://a#x",
-            "file:///a",
-        ] {
-            assert!(address(text).is_none(), "{text}");
         }
     }
 }

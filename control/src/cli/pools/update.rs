@@ -1,7 +1,7 @@
 //! `pools update`.
 
 use bc_protocol::share::Share;
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use crate::{
     api::fleet::{Pool, PoolPolicy, UpdatePool},
@@ -10,7 +10,7 @@ use crate::{
 
 /// Change a pool's name or budget
 #[derive(Debug, Args)]
-#[group(required = true, multiple = true, id = "change", args = ["name", "budget"])]
+#[command(group(ArgGroup::new("change").args(["name", "budget"]).required(true).multiple(true)))]
 pub(in crate::cli) struct Update {
     /// Its id or name
     #[arg(value_name = "POOL")]

@@ -4,7 +4,10 @@
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use super::progress::{Phase, Wave, in_words, node_changes, settled, state_in_words, total, waves};
+use super::{
+    changes::node_changes,
+    progress::{Phase, Wave, in_words, settled, state_in_words, total, waves},
+};
 use crate::{api::rollout::Rollout, cli::sheet::printable};
 
 /// The bars of one rollout.

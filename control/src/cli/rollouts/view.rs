@@ -185,7 +185,7 @@ fn failed(count: u32) -> Cell {
     Cell::toned(count, tone)
 }
 
-pub(super) fn state(state: RolloutState) -> Cell {
+fn state(state: RolloutState) -> Cell {
     match state {
         RolloutState::Running => Cell::toned("running", Tone::Busy),
         RolloutState::Paused => Cell::toned("paused", Tone::Bad),
@@ -212,5 +212,73 @@ fn row_state(state: RowState) -> Cell {
         RowState::Skipped => Cell::toned("skipped", Tone::Busy),
         RowState::RollingBack => Cell::toned("rolling-back", Tone::Busy),
         RowState::RolledBack => Cell::toned("rolled-back", Tone::Bad),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{rollouts::sample::rollout, sheet::Headers};
+
+    #[test]
+    fn people_see_the_waves_and_the_nodes_in_trouble() {
+        let rollout = rollout(
+            "paused",
+            1,
+            &[
+                (0, "succeeded", None),
+                (
+                    1,
+                    "failed",
+                    Some("no-welcome: no gateway welcomed 1.4.0 within 2m"),
+                ),
+                (1, "succeeded", None),
+                (2, "pending", None),
+            ],
+        );
+        insta::assert_snapshot!(
+            anstream::adapter::strip_str(&rollout.sheet(Detail::Brief).text(Headers::Shown)).to_string(),
+            @r"
+        id:               rollout_00000000000000000000000007
+        version:          1.4.0
+        state:            paused
+        reason:           wave 1: 1 of 1 failed, more than 0.05
+        wave:             2 of 3
+        settled:          3 of 4
+        failed:           1
+        waves:            10,50,100
+        may fail:         0.05
+        soak:             10m
+        upgrade timeout:  15m
+        created:          2026-11-29T21:00:00Z by alice
+        updated:          2026-11-29T21:00:00Z
+
+        WAVE  PHASE    NODES  PENDING  UPGRADING  SUCCEEDED  FAILED  SKIPPED  BACK
+        1     over     1      0        0          1          0       0        0
+        2     over     2      0        0          1          1       0        0
+        3     waiting  1      1        0          0          0       0        0
+
+        NODE                             POOL                             WAVE  STATE   FROM  FINISHED  ERROR
+        node_00000000000000000000000001  pool_00000000000000000000000001  2     failed  -     -         no-welcome: no gateway welcomed 1.4.0 within 2m
+        "
+        );
+    }
+
+    #[test]
+    fn a_list_has_a_line_a_rollout() {
+        let rollouts = Rollouts {
+            rollouts: vec![rollout(
+                "paused",
+                1,
+                &[(0, "succeeded", None), (1, "failed", None)],
+            )],
+        };
+        insta::assert_snapshot!(
+            anstream::adapter::strip_str(&rollouts.sheet(Detail::Wide).text(Headers::Shown)).to_string(),
+            @r"
+        ID                                  VERSION  STATE   WAVE    SETTLED  FAILED  CREATED               BY     WAVES      REASON
+        rollout_00000000000000000000000007  1.4.0    paused  2 of 3  2/2      1       2026-11-29T21:00:00Z  alice  10,50,100  wave 1: 1 of 1 failed, more than 0.05
+        "
+        );
     }
 }

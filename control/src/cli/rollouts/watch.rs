@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use super::{
     bars::Bars,
+    changes::changes,
     follow::Follow,
-    progress::{changes, outcome, state_in_words},
+    progress::{outcome, state_in_words},
 };
 use crate::{
     api::rollout::{Rollout, RolloutState},
@@ -113,7 +114,7 @@ async fn follow(
 #[derive(Debug)]
 enum Shown<'a> {
     /// To somebody at a terminal.
-    Bars(Bars),
+    Bars(Box<Bars>),
     /// To a log.
     Lines(Option<Box<Rollout>>),
     /// To a program.
@@ -137,7 +138,7 @@ impl<'a> Shown<'a> {
             Output::Name => Self::Name,
             Output::Table | Output::Wide | Output::Json | Output::Yaml => {
                 if has_bars() {
-                    Self::Bars(Bars::new())
+                    Self::Bars(Box::new(Bars::new()))
                 } else {
                     Self::Lines(None)
                 }

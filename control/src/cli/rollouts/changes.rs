@@ -1,0 +1,131 @@
+//! What happened to a rollout since one looked last.
+//!
+//! Takes two of its states, gives sentences. Pure: no clock, no terminal.
+
+use std::collections::BTreeMap;
+
+use bc_protocol::id::NodeId;
+
+use super::progress::{Phase, in_words, state_in_words, waves};
+use crate::api::rollout::{Rollout, RolloutNode, RowState};
+
+/// What is worth telling about the step from `before`, or from nothing, to `now`: nodes first, then waves, then the
+/// rollout.
+pub(super) fn changes(before: Option<&Rollout>, now: &Rollout) -> Vec<String> {
+    let mut told = node_changes(before, now);
+    told.extend(wave_changes(before, now));
+    if before.is_none_or(|before| before.state != now.state || before.reason != now.reason) {
+        told.push(state_in_words(now));
+    }
+    told
+}
+
+/// The nodes that need somebody's eye, newly so.
+pub(super) fn node_changes(before: Option<&Rollout>, now: &Rollout) -> Vec<String> {
+    let known: BTreeMap<&NodeId, &RolloutNode> = before
+        .and_then(|before| before.node_list.as_ref())
+        .into_iter()
+        .flatten()
+        .map(|node| (&node.node_id, node))
+        .collect();
+    now.node_list
+        .iter()
+        .flatten()
+        .filter(|node| {
+            known
+                .get(&node.node_id)
+                .is_none_or(|known| known.state != node.state || known.error != node.error)
+        })
+        .filter_map(in_trouble)
+        .collect()
+}
+
+fn in_trouble(node: &RolloutNode) -> Option<String> {
+    let what = match node.state {
+        RowState::Failed => "failed",
+        RowState::Skipped => "was skipped",
+        RowState::RolledBack => "is back",
+        // An error on a node that is under way is one that it retries after.
+        RowState::Upgrading if node.error.is_some() => "tries again",
+        RowState::RollingBack if node.error.is_some() => "tries again to go back",
+        RowState::Pending | RowState::Upgrading | RowState::RollingBack | RowState::Succeeded => {
+            return None;
+        }
+    };
+    Some(match &node.error {
+        Some(error) => format!("{} {what}: {error}", node.node_id),
+        None => format!("{} {what}", node.node_id),
+    })
+}
+
+fn wave_changes(before: Option<&Rollout>, now: &Rollout) -> Vec<String> {
+    let before = before.map(waves).unwrap_or_default();
+    let now = waves(now);
+    let of = now.len();
+    now.iter()
+        .filter(|wave| wave.phase != Phase::Waiting && !before.contains(wave))
+        .map(|wave| {
+            format!(
+                "wave {} of {of}: {}{}",
+                wave.number,
+                in_words(&wave.counts),
+                match wave.phase {
+                    Phase::Soaking => "; soaking",
+                    Phase::Waiting | Phase::Open | Phase::Over => "",
+                }
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{api::rollout::RolloutState, cli::rollouts::sample::rollout};
+
+    #[test]
+    fn only_what_changed_is_told() {
+        let begin = rollout("running", 0, &[(0, "pending", None), (1, "pending", None)]);
+        let started = rollout(
+            "running",
+            0,
+            &[(0, "upgrading", None), (1, "pending", None)],
+        );
+        let retried = rollout(
+            "running",
+            0,
+            &[
+                (0, "upgrading", Some("download: stalled")),
+                (1, "pending", None),
+            ],
+        );
+        let failed = rollout(
+            "running",
+            0,
+            &[
+                (0, "failed", Some("no-welcome: nobody")),
+                (1, "pending", None),
+            ],
+        );
+        let mut paused = failed.clone();
+        paused.state = RolloutState::Paused;
+        paused.reason = Some("wave 1: 1 of 1 failed".to_owned());
+        let states = [begin, started.clone(), started, retried, failed, paused];
+        let mut before = None;
+        let mut told = Vec::new();
+        for state in &states {
+            told.extend(changes(before, state));
+            before = Some(state);
+        }
+        insta::assert_snapshot!(told.join("\n"), @r"
+        wave 1 of 2: 1 pending
+        1.4.0 running: 2 pending
+        wave 1 of 2: 1 upgrading
+        node_00000000000000000000000000 tries again: download: stalled
+        node_00000000000000000000000000 failed: no-welcome: nobody
+        wave 1 of 2: 1 failed; soaking
+        wave 1 of 2: 1 failed
+        1.4.0 paused (1 failed, 1 pending): wave 1: 1 of 1 failed
+        ");
+    }
+}

@@ -1,0 +1,350 @@
+//! Every exit code, and bad input of every kind.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    process::Stdio,
+    thread,
+};
+
+use serde_json::Value;
+
+use super::stand::{Control, Home, run, seen};
+
+/// An address where nobody listens.
+const NOBODY: &str = "http://127.0.0.1:1";
+
+/// What makes no sense, and what is said about it.
+const NONSENSE: &[(&str, &str)] = &[
+    (
+        "rollouts create --version 1.0.0 --waves 10,10,100",
+        "found 10 after 10",
+    ),
+    (
+        "rollouts create --version 1.0.0 --waves 50,10,100",
+        "found 10 after 50",
+    ),
+    (
+        "rollouts create --version 1.0.0 --waves 1,50",
+        "expected the last wave to be 100, found 50",
+    ),
+    (
+        "rollouts create --version 1.0.0 --waves 0,100",
+        "expected percentages",
+    ),
+    (
+        "rollouts create --version 1.0.0 --waves 1,NaN,100",
+        "expected percentages",
+    ),
+    (
+        "rollouts create --version 1.0.0 --waves=",
+        "expected percentages",
+    ),
+    (
+        "rollouts create --version 1.0.0 --max-failure-ratio 1.1",
+        "expected a number from 0 to 1",
+    ),
+    (
+        "rollouts create --version 1.0.0 --max-failure-ratio=-0",
+        "expected a number from 0 to 1",
+    ),
+    (
+        "rollouts create --version 1.0.0 --max-failure-ratio 5%",
+        "expected a number from 0 to 1",
+    ),
+    (
+        "rollouts create --version 1.0.0 --soak 8d",
+        "expected 0s to 7days, found 8days",
+    ),
+    (
+        "rollouts create --version 1.0.0 --soak 10",
+        "expected a duration",
+    ),
+    (
+        "rollouts create --version 1.0.0 --upgrade-timeout 59s",
+        "expected 1m to 24h, found 59s",
+    ),
+    (
+        "rollouts create --version 1.0.0 --key é",
+        "expected 1 to 128 letters",
+    ),
+    (
+        "rollouts create --version 1.0.0 --selector edge",
+        "expected a label like",
+    ),
+    (
+        "rollouts create --version 1.0.0 --selector a=b --selector a=c",
+        "expected one value for a",
+    ),
+    (
+        "rollouts create --version 1.0.0 --node node_1",
+        "expected an id like node_",
+    ),
+    ("rollouts create --version 1.0.0 --timeout 1m", "--watch"),
+    ("rollouts create --version 1.0", "expected a version like"),
+    ("rollouts create", "--version"),
+    ("rollouts get rollout_x", "expected an id like rollout_"),
+    (
+        "pools create edge --budget 2",
+        "expected a number from 0 to 1",
+    ),
+    ("pools update edge", "--name"),
+    (
+        "join-tokens create --pool p --uses 0",
+        "0 is not in 1..=100000",
+    ),
+    (
+        "join-tokens create --pool p --expires soon",
+        "expected a duration",
+    ),
+    (
+        "gateways enrol g --url https://g/session",
+        "wss://gateway.example/session",
+    ),
+    ("tokens create --subject me", "--permission"),
+    ("pools list -o xml", "possible values"),
+    ("pools list --tenant a/b", "--tenant is no tenant"),
+    ("pools lsit", "list"),
+    ("pools", "Usage"),
+];
+
+#[test]
+fn what_makes_no_sense_is_refused_before_any_call() {
+    let home = Home::new();
+    let url = format!("--url={NOBODY}");
+    for (line, said) in NONSENSE {
+        let mut args = vec![url.as_str(), "--token=t"];
+        args.extend(line.split(' '));
+        let ended = home.run(&args);
+        assert_eq!(
+            (ended.code, ended.out.as_str()),
+            (2, ""),
+            "{line}: {ended:?}"
+        );
+        assert!(ended.err.contains(said), "{line}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_reason_is_at_most_500_characters() {
+    let home = Home::new();
+    let id = format!("rollout_{}", "0".repeat(26));
+    let reason = "x".repeat(501);
+    let error = home
+        .run(&["--token=t", "rollouts", "pause", &id, "--reason", &reason])
+        .refused(2);
+    assert!(
+        error.contains("expected at most 500 characters, found 501"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_wrong_token_or_none_is_4() {
+    let control = Control::start();
+    seen(
+        "wrong_token",
+        &control
+            .run(&["--token", "tok_x.y", "pools", "list"])
+            .refused(4),
+    );
+    let error = control
+        .run(&["--token", "tok_x.y", "pools", "list", "-o", "json"])
+        .refused(4);
+    let error: Value = serde_json::from_str(&error).unwrap();
+    assert_eq!(error["error"]["code"], "UNAUTHENTICATED");
+    seen(
+        "no_token",
+        &control
+            .home
+            .run(&["--url", &control.url, "pools", "list"])
+            .refused(4),
+    );
+}
+
+#[test]
+fn nobody_there_is_6() {
+    let home = Home::new();
+    let args = ["--url", NOBODY, "--token", "t", "pools", "list"];
+    seen("not_reached", &home.run(&args).refused(6));
+    let error = home.run(&[&args[..], &["-o", "json"]].concat()).refused(6);
+    let error: Value = serde_json::from_str(&error).unwrap();
+    assert_eq!(error["error"]["code"], "UNREACHABLE");
+}
+
+#[test]
+fn a_server_that_is_no_control_is_told_apart() {
+    for (answer, code, said) in [
+        (
+            "502 Bad Gateway\r\n\r\nno upstream",
+            6,
+            "found a server that says 502",
+        ),
+        (
+            "200 OK\r\n\r\n<html>hello</html>",
+            1,
+            "found 200 OK and \"<html>hello</html>\"",
+        ),
+        (
+            "404 Not Found\r\n\r\n",
+            1,
+            "found 404 Not Found and an empty body",
+        ),
+        ("500 Oops\r\n\r\n{\"error\": \"mine\"}", 1, "found 500"),
+        (
+            "200 OK\r\n\r\n{\"pools\": 7}",
+            1,
+            "that this version understands",
+        ),
+        (
+            "200 OK\r\nContent-Length: 99\r\n\r\n{",
+            6,
+            "was lost on the way",
+        ),
+    ] {
+        let error = ask_impostor(answer).refused(code);
+        assert!(error.contains(said), "{answer}: {error}");
+    }
+}
+
+#[test]
+fn a_redirect_does_not_get_the_token() {
+    let thief = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = thief.local_addr().unwrap();
+    let error = ask_impostor(&format!(
+        "307 Temporary Redirect\r\nLocation: http://{to}/\r\n\r\n"
+    ))
+    .refused(1);
+    assert!(
+        error.contains(&format!("a redirect to http://{to}/")),
+        "{error}"
+    );
+    thief.set_nonblocking(true).unwrap();
+    assert!(thief.accept().is_err(), "somebody followed the redirect");
+}
+
+#[test]
+fn a_token_does_not_leave_this_machine_in_the_clear() {
+    let home = Home::new();
+    // An address that no packet leaves for: refused before, or not reached.
+    let args = [
+        "--url",
+        "http://192.0.2.1:1",
+        "--token",
+        "t",
+        "pools",
+        "list",
+    ];
+    let error = home.run(&args).refused(2);
+    assert!(error.contains("expected https"), "{error}");
+    assert!(error.contains("--allow-http"), "{error}");
+}
+
+#[test]
+fn what_the_server_refuses_is_1_with_its_words() {
+    let control = Control::start();
+    let id = format!("rollout_{}", "0".repeat(26));
+    seen(
+        "rollout_unknown",
+        &control.run(&["rollouts", "get", &id]).refused(1),
+    );
+    let error = control
+        .run(&["rollouts", "get", &id, "-o", "json"])
+        .refused(1);
+    let error: Value = serde_json::from_str(&error).unwrap();
+    assert_eq!(error["error"]["code"], "NOT_FOUND");
+    let error = control
+        .run(&["rollouts", "create", "--version", "9.9.9"])
+        .refused(1);
+    seen("version_unknown", &error);
+}
+
+#[test]
+fn a_file_that_is_no_manifest_is_refused() {
+    let control = Control::start();
+    control.register("1.1.0", "1").done();
+    control.home.write("empty", "");
+    control.home.write("other", "{}");
+    control.home.write("half", "{\"manifest\": \"");
+    for (file, said) in [
+        ("none", "cannot read none: No such file"),
+        ("empty", "expected a signed manifest"),
+        ("half", "expected a signed manifest"),
+        ("other", "error[INVALID_INPUT]"),
+    ] {
+        let error = control.run(&["releases", "register", file]).refused(1);
+        assert!(error.contains(said), "{file}: {error}");
+    }
+    assert_eq!(control.id(&["releases", "list"]), "1.1.0");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let control = Control::start();
+    let mut command = control.command(&["completions", "bash"]);
+    let mut running = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(running.stdout.take());
+    let mut said = String::new();
+    running
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert_eq!(running.wait().unwrap().code(), Some(0), "{said}");
+    assert_eq!(said, "");
+}
+
+#[test]
+fn help_explains_itself() {
+    let home = Home::new();
+    seen("help", &home.run(&["--help"]).done());
+    seen("help_exit_codes", &home.run(&["help", "exit-codes"]).done());
+    seen(
+        "help_rollouts_create",
+        &home.run(&["rollouts", "create", "-h"]).done(),
+    );
+    let long = home.run(&["help", "rollouts", "watch"]).done();
+    assert!(
+        long.contains("better-compute rollouts watch [OPTIONS] <ROLLOUT>"),
+        "{long}"
+    );
+    let unknown = home.run(&["help", "nothing"]).refused(2);
+    assert!(
+        unknown.contains("expected a command or exit-codes"),
+        "{unknown}"
+    );
+    let version = home.run(&["--version"]).done();
+    assert!(version.starts_with("better-compute "), "{version}");
+}
+
+/// Calls a server that gives one answer, whatever it is asked.
+fn ask_impostor(answer: &str) -> super::stand::Ended {
+    let impostor = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", impostor.local_addr().unwrap());
+    let answer = format!("HTTP/1.1 {answer}");
+    let answering = thread::spawn(move || {
+        let (mut stream, _) = impostor.accept().unwrap();
+        read_request(&mut stream);
+        stream.write_all(answer.as_bytes()).unwrap();
+    });
+    let home = Home::new();
+    let ended = run(home.command(&["--url", &url, "--token", "t", "pools", "list"]));
+    answering.join().unwrap();
+    ended
+}
+
+/// A connection that is closed with unread bytes in it is reset, and the answer with it.
+fn read_request(stream: &mut TcpStream) {
+    let mut request = Vec::new();
+    let mut byte = [0];
+    let body = b"{\"tenantId\":\"root\"}";
+    while !request.ends_with(body) {
+        stream.read_exact(&mut byte).unwrap();
+        request.push(byte[0]);
+    }
+}

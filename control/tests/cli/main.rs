@@ -1,0 +1,14 @@
+//! The command line against a real control on loopback: every verb, every exit code, and what people see.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test stops at the first surprise"
+)]
+
+mod contexts;
+mod exits;
+mod road;
+mod stand;
+mod watching;
