@@ -90,3 +90,6 @@ async fn accept(
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -130,7 +130,9 @@ impl Link {
             match soon(self.socket.next()).await.unwrap().unwrap() {
                 Message::Binary(bytes) => return FromGateway::decode(&bytes).unwrap(),
                 Message::Ping(_) | Message::Pong(_) => {}
-                other => panic!("{other:?}"),
+                other @ (Message::Text(_) | Message::Close(_) | Message::Frame(_)) => {
+                    panic!("{other:?}")
+                }
             }
         }
     }

@@ -296,7 +296,9 @@ proptest! {
                     Output::Send(message) => match *message {
                         FromGateway::Welcome(_) => welcomes += 1,
                         FromGateway::Spec(_) => prop_assert!(welcomes == 1 && !old),
-                        other => prop_assert!(false, "{:?}", other),
+                        other @ (FromGateway::Command(_)
+                        | FromGateway::Certificate(_)
+                        | FromGateway::Goodbye(_)) => prop_assert!(false, "{:?}", other),
                     },
                     Output::Opened(_) | Output::Ping => prop_assert_eq!(welcomes, 1),
                     Output::Report(report) => {

@@ -1,0 +1,198 @@
+//! Links over real sockets, to a real database, with gateways that do what a test says.
+
+mod site;
+
+use std::time::Duration;
+
+use bc_protocol::{
+    id::{GatewayId, NodeId},
+    link::{CloseSession, FromControl, LinkWelcome, SpecPush},
+    session::GoodbyeReason,
+    spec::NodeSpec,
+};
+
+use super::{limits::SETTINGS, lost};
+use site::{Dialled, Link, Site, closed, listed, node, opened, report};
+
+fn spec(name: u8) -> FromControl {
+    FromControl::Spec(SpecPush {
+        node: node(name),
+        spec: NodeSpec {
+            generation: 1,
+            daemon: None,
+        },
+    })
+}
+
+/// The node, the counter up to which it is closed, and the reason.
+fn closing(frame: FromControl) -> (NodeId, u64, GoodbyeReason) {
+    match frame {
+        FromControl::Close(CloseSession {
+            node,
+            connect_seq,
+            goodbye,
+        }) => (node, connect_seq, goodbye.reason),
+        other @ (FromControl::Welcome(_)
+        | FromControl::Ack(_)
+        | FromControl::Spec(_)
+        | FromControl::Settings(_)
+        | FromControl::Removed(_)) => panic!("expected a closing, found {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn facts_are_committed_before_they_are_acknowledged_and_a_spec_follows() {
+    let site = Site::new().await;
+    let mut link = site.link("a").await;
+    link.batch(1, [opened(0, 5), listed()]).await;
+    assert_eq!(link.next().await, FromControl::Ack(1));
+    assert_eq!(site.online(0).await, Some((5, true)));
+    assert_eq!(link.next().await, spec(0));
+    // The same again: the same answer, and nothing else has changed.
+    link.batch(1, [opened(0, 5), listed()]).await;
+    assert_eq!(link.next().await, FromControl::Ack(1));
+    assert_eq!(link.next().await, spec(0));
+    assert_eq!(site.online(0).await, Some((5, true)));
+    link.batch(2, [report(0, 5, 1), closed(0, 5)]).await;
+    assert_eq!(link.next().await, FromControl::Ack(2));
+    assert_eq!(site.online(0).await, Some((5, false)));
+}
+
+#[tokio::test]
+async fn stale_nodes_are_pushed_their_spec_over_the_link_that_reaches_them() {
+    let site = Site::new().await;
+    let (mut a, mut b) = (site.link("a").await, site.link("b").await);
+    a.batch(1, [opened(0, 1), listed()]).await;
+    b.batch(1, [opened(1, 1), listed()]).await;
+    for (link, name) in [(&mut a, 0), (&mut b, 1)] {
+        assert_eq!(link.next().await, FromControl::Ack(1));
+        assert_eq!(link.next().await, spec(name));
+    }
+    let stale = [node(0), node(1), node(2)].into();
+    assert_eq!(site.services.stale.send(stale).unwrap(), 2);
+    assert_eq!(a.next().await, spec(0));
+    assert_eq!(b.next().await, spec(1));
+    // One that left gets nothing any more: the next frame is the next batch's.
+    a.batch(2, [closed(0, 1)]).await;
+    assert_eq!(a.next().await, FromControl::Ack(2));
+    site.services.stale.send([node(0)].into()).unwrap();
+    a.batch(3, []).await;
+    assert_eq!(a.next().await, FromControl::Ack(3));
+}
+
+#[tokio::test]
+async fn of_two_sessions_the_newer_stays_wherever_it_is() {
+    let site = Site::new().await;
+    let (mut a, mut b) = (site.link("a").await, site.link("b").await);
+    a.batch(1, [opened(0, 5)]).await;
+    assert_eq!(a.next().await, FromControl::Ack(1));
+    assert_eq!(a.next().await, spec(0));
+    b.batch(1, [opened(0, 6)]).await;
+    assert_eq!(b.next().await, FromControl::Ack(1));
+    assert_eq!(b.next().await, spec(0));
+    let superseded = |connect_seq| GoodbyeReason::Superseded { connect_seq };
+    assert_eq!(closing(a.next().await), (node(0), 5, superseded(6)));
+    // A node whose counter was lost comes in below: it is told where to go on.
+    a.batch(2, [opened(0, 2)]).await;
+    assert_eq!(a.next().await, FromControl::Ack(2));
+    assert_eq!(closing(a.next().await), (node(0), 2, superseded(6)));
+    site.services.stale.send([node(0)].into()).unwrap();
+    assert_eq!(b.next().await, spec(0));
+    assert_eq!(site.online(0).await, Some((6, true)));
+}
+
+#[tokio::test]
+async fn who_is_no_node_of_the_fleet_is_put_out() {
+    let site = Site::new().await;
+    site.remove(1).await;
+    let Dialled { mut link, welcome } = site.dial("a").await;
+    let expected = LinkWelcome {
+        settings: SETTINGS,
+        removed: vec![node(1)],
+    };
+    assert_eq!(welcome, expected);
+    link.batch(1, [opened(1, 1), opened(9, 1)]).await;
+    assert_eq!(link.next().await, FromControl::Ack(1));
+    let mut put_out = [closing(link.next().await), closing(link.next().await)].to_vec();
+    put_out.sort_by_key(|(node, ..)| node.clone());
+    let mut expected = [1, 9].map(|name| (node(name), u64::MAX, GoodbyeReason::Removed));
+    expected.sort_by_key(|(node, ..)| node.clone());
+    assert_eq!(put_out, expected);
+}
+
+#[tokio::test]
+async fn a_new_link_of_a_gateway_ends_the_old_one_and_tells_who_is_gone() {
+    let site = Site::new().await;
+    let mut old = site.link("a").await;
+    old.batch(1, [opened(0, 1), opened(1, 1), listed()]).await;
+    assert_eq!(old.next().await, FromControl::Ack(1));
+    let mut new = site.link("a").await;
+    old.ends().await;
+    assert!(site.linked("a").await);
+    assert_eq!(site.online(1).await, Some((1, true)));
+    new.batch(2, [opened(0, 1), listed()]).await;
+    assert_eq!(new.next().await, FromControl::Ack(2));
+    assert_eq!(new.next().await, spec(0));
+    assert_eq!(site.online(0).await, Some((1, true)));
+    assert_eq!(site.online(1).await, Some((1, false)));
+}
+
+#[tokio::test]
+async fn a_gateway_that_stays_away_has_lost_its_sessions() {
+    let site = Site::new().await;
+    let mut a = site.link("a").await;
+    a.batch(1, [opened(0, 1)]).await;
+    assert_eq!(a.next().await, FromControl::Ack(1));
+    drop(a);
+    site.unlinked("a").await;
+    let shared = site.shared();
+    // With nobody linked, it may be control that is cut off.
+    lost::look(&shared, Duration::ZERO).await.unwrap();
+    assert_eq!(site.online(0).await, Some((1, true)));
+    let _b = site.link("b").await;
+    lost::look(&shared, Duration::from_secs(60)).await.unwrap();
+    assert_eq!(site.online(0).await, Some((1, true)));
+    lost::look(&shared, Duration::ZERO).await.unwrap();
+    assert_eq!(site.online(0).await, Some((1, false)));
+    assert!(!site.linked("a").await);
+    // It was not lost after all.
+    let mut a = site.link("a").await;
+    a.batch(1, [opened(0, 1), listed()]).await;
+    assert_eq!(a.next().await, FromControl::Ack(1));
+    assert_eq!(site.online(0).await, Some((1, true)));
+}
+
+#[tokio::test]
+async fn only_enrolled_gateways_are_let_in() {
+    let site = Site::new().await;
+    assert!(site.connect(site.node_tls()).await.is_none());
+    assert!(site.connect(site.nobody_tls()).await.is_none());
+    let unknown = site.gateway_tls(&GatewayId::derived(&[b"never enrolled"]));
+    let mut link = Link(site.connect(unknown).await.unwrap());
+    link.hello().await;
+    link.ends().await;
+    // A batch before the Hello is no way in either.
+    let mut link = Link(
+        site.connect(site.gateway_tls(&site.gateway("a")))
+            .await
+            .unwrap(),
+    );
+    link.batch(1, [opened(0, 1)]).await;
+    link.ends().await;
+    assert_eq!(site.online(0).await, None);
+}
+
+#[tokio::test]
+async fn a_stop_ends_all_links() {
+    let site = Site::new().await;
+    let (mut a, mut b) = (site.link("a").await, site.link("b").await);
+    let (db, done) = site.stop().await;
+    a.ends().await;
+    b.ends().await;
+    done.unwrap();
+    let linked: i64 = sqlx::query_scalar("SELECT count(*) FROM gateways WHERE linked = 1")
+        .fetch_one(db.reader())
+        .await
+        .unwrap();
+    assert_eq!(linked, 0);
+}
