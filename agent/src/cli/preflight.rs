@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 
-use bc_protocol::spec::NodeSpec;
 use clap::Args;
 use thiserror::Error;
 
@@ -47,11 +46,8 @@ fn look(paths: &Paths) -> Result<(), PreflightError> {
         Found::Record(_) => {}
         Found::Nothing | Found::Unreadable => return Err(StoreError::NoRecord.into()),
     }
-    let spec = durable::read_unlinked(&paths.node_spec(), STATE_FILE_BYTES_MAX)
+    // What it says is no matter: a node starts from any bytes there, and the gateway sends the spec anew.
+    durable::read_unlinked(&paths.node_spec(), STATE_FILE_BYTES_MAX)
         .map_err(PreflightError::Spec)?;
-    if let Some(spec) = spec {
-        serde_json::from_slice::<NodeSpec>(&spec)
-            .map_err(|error| PreflightError::Spec(error.into()))?;
-    }
     Ok(())
 }
