@@ -90,6 +90,7 @@ fn try_expire(host: &Host, trial: &Trial, evidence: Evidence) -> Result<Option<E
         .trial()
         .filter(|current| current.attempt == trial.attempt && current.digest == trial.digest)
     else {
+        tracing::debug!(attempt = %trial.attempt, "the trial's time is up, and it is over already");
         return Ok(Some(Expiry::Over));
     };
     if !current.is_overdue(&at) {

@@ -335,3 +335,6 @@ fn spare_of(record: &Record) -> Result<Slot, TransitionError> {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,415 @@
+//! A host that is asked for everything that it must not do.
+
+use std::fs::{self, File, TryLockError};
+use std::path::Path;
+
+use bc_protocol::digest::Sha256;
+use bc_protocol::id::AttemptId;
+use bc_protocol::platform::Platform;
+use bc_protocol::release::Artifact;
+use bc_protocol::release::sign::{ManifestDraft, SigningKey, cosign, sign};
+use bc_protocol::sequence::Sequence;
+use bc_protocol::session::{Outcome, Slot};
+use bc_protocol::spec::DaemonSection;
+use bc_protocol::time::Timestamp;
+use tempfile::TempDir;
+
+use super::{Host, HostError, Source};
+use crate::clock;
+use crate::config::{Config, PlainHttp, UpdateConfig};
+use crate::durable::{self, Mode};
+use crate::paths::Paths;
+use crate::updater::attempt::{Attempt, Ending};
+use crate::updater::executor;
+use crate::updater::record::TransitionError;
+use crate::updater::watchdog::Evidence;
+
+/// A release in the making. Each test spoils one thing of it.
+#[derive(Clone)]
+struct Release {
+    product: &'static str,
+    version: &'static str,
+    sequence: u64,
+    platform: &'static str,
+    binary: Vec<u8>,
+    signers: Vec<u8>,
+    issued_in: i64,
+    expires_in: i64,
+}
+
+impl Release {
+    fn good(version: &'static str, sequence: u64) -> Self {
+        Self {
+            product: "bcd",
+            version,
+            sequence,
+            platform: "linux-amd64",
+            binary: elf(62, version),
+            signers: vec![1, 2],
+            issued_in: -7200,
+            expires_in: 3600,
+        }
+    }
+
+    fn published(&self) -> Vec<u8> {
+        let now = clock::wall().unix();
+        let size = self.binary.len() as u64;
+        let artifact = Artifact::new(
+            format!("bcd-{}", self.platform),
+            Some(self.platform.parse().unwrap()),
+            Sha256::of(&self.binary),
+            size,
+        );
+        let draft = ManifestDraft {
+            product: self.product.to_owned(),
+            version: self.version.parse().unwrap(),
+            sequence: Sequence::new(self.sequence).unwrap(),
+            issued_at: Timestamp::from_unix(now + self.issued_in).unwrap(),
+            expires_at: Timestamp::from_unix(now + self.expires_in).unwrap(),
+            keys: self
+                .signers
+                .iter()
+                .map(|number| key(*number).public().clone())
+                .collect(),
+            extensions: Default::default(),
+            artifacts: vec![artifact.unwrap()],
+        };
+        let body = draft.into_body().unwrap();
+        let (first, others) = self.signers.split_first().unwrap();
+        others
+            .iter()
+            .fold(sign(body, &key(*first)).unwrap(), |published, number| {
+                cosign(&published, &key(*number)).unwrap()
+            })
+    }
+
+    fn section(&self) -> DaemonSection {
+        DaemonSection {
+            version: self.version.parse().unwrap(),
+            url: "https://downloads.example/bcd".to_owned(),
+            sha256: Sha256::of(&self.binary),
+            signature: self.published(),
+            attempt: AttemptId::derived(&[self.version.as_bytes()]),
+        }
+    }
+}
+
+fn key(number: u8) -> SigningKey {
+    SigningKey::from_scalar(&[number; 32]).unwrap()
+}
+
+fn elf(machine: u16, rest: &str) -> Vec<u8> {
+    let mut image = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0];
+    image.extend([0; 8]);
+    image.extend([2, 0]);
+    image.extend(machine.to_le_bytes());
+    image.extend(rest.as_bytes());
+    image
+}
+
+struct Home {
+    host: Host,
+    watchdog: Option<File>,
+    _folder: TempDir,
+}
+
+impl Home {
+    /// A new machine that has booted once, under a watchdog.
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = Paths::new(folder.path().join("node"));
+        let package = folder.path().join("package");
+        durable::replace_file(&package, b"package", Mode::Executable).unwrap();
+        let config = Config {
+            control: None,
+            state_dir: paths.root().to_owned(),
+            gateways: vec![],
+            labels: Default::default(),
+            package_binary: package.clone(),
+            plain_http: PlainHttp::Loopback,
+            ca_file: None,
+            update: UpdateConfig {
+                trust: bc_protocol::release::Trust::new([key(1).pin(), key(2).pin()], 2).unwrap(),
+                watchdog_deadline: std::time::Duration::from_secs(120),
+                stable_for: std::time::Duration::from_secs(10),
+            },
+        };
+        let host = Host {
+            platform: "linux-amd64".parse::<Platform>().unwrap(),
+            ..Host::new(paths, &config)
+        };
+        executor::boot(&host, &package, Evidence::none()).unwrap();
+        let watchdog = File::create(host.paths().supervise_lock()).unwrap();
+        watchdog.try_lock().unwrap();
+        Self {
+            host,
+            watchdog: Some(watchdog),
+            _folder: folder,
+        }
+    }
+
+    fn stage(&self, release: &Release) -> Result<super::Staged, HostError> {
+        let section = release.section();
+        let file = match self.host.admit(&section)?.source {
+            Source::Download(partial) => Some(download(&partial, &release.binary)),
+            Source::InPlace => None,
+        };
+        self.host.stage(&section, file)
+    }
+
+    /// Brings a release to its confirmation, as a good one.
+    fn upgrade(&self, release: &Release) {
+        let staged = self.stage(release).unwrap();
+        self.host.activate(&release.section(), &staged).unwrap();
+        self.host.confirm(Sha256::of(&release.binary)).unwrap();
+    }
+
+    fn state(&self) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+        let mut files = vec![];
+        let [one, other] = self.host.paths().record_copies();
+        for path in [one, other]
+            .into_iter()
+            .chain([Slot::A, Slot::B].map(|slot| self.host.paths().slot_binary(slot)))
+            .chain([Slot::A, Slot::B].map(|slot| self.host.paths().slot_release(slot)))
+        {
+            if let Ok(bytes) = fs::read(&path) {
+                files.push((path, bytes));
+            }
+        }
+        files
+    }
+}
+
+fn download(partial: &Path, bytes: &[u8]) -> File {
+    let mut file = durable::create_new(partial).unwrap();
+    std::io::Write::write_all(&mut file, bytes).unwrap();
+    file
+}
+
+fn code(error: &HostError) -> String {
+    error.ending().code
+}
+
+#[test]
+fn a_good_release_is_staged_tried_and_confirmed() {
+    let home = Home::new();
+    let release = Release::good("1.1.0", 11);
+    let staged = home.stage(&release).unwrap();
+    assert_eq!(home.host.status().unwrap().trial(), None);
+    let record = home.host.activate(&release.section(), &staged).unwrap();
+    let trial = record.trial().unwrap().clone();
+    assert_eq!(
+        (trial.slot, trial.starts, trial.sequence.get()),
+        (Slot::B, 0, 11)
+    );
+    assert_eq!(record.floor().sequence().get(), 0);
+    let digest = Sha256::of(&release.binary);
+    let record = home.host.confirm(digest).unwrap();
+    assert_eq!(record.floor().sequence().get(), 11);
+    assert_eq!(home.host.confirm(digest).unwrap(), record);
+    assert_eq!(home.host.status().unwrap(), record);
+    // The next one goes where the first one was.
+    home.upgrade(&Release::good("1.2.0", 12));
+    assert_eq!(home.host.status().unwrap().confirmed().slot, Slot::A);
+}
+
+#[test]
+fn what_is_refused_is_named_and_changes_nothing() {
+    let home = Home::new();
+    home.upgrade(&Release::good("1.1.0", 11));
+    let good = Release::good("1.2.0", 12);
+    let before = home.state();
+    let spoilt = |spoil: fn(&mut Release)| {
+        let mut release = good.clone();
+        spoil(&mut release);
+        release.section()
+    };
+    let flipped = || {
+        let mut section = good.section();
+        let middle = section.signature.len() / 2;
+        section.signature[middle] ^= 1;
+        section
+    };
+    for (code_expected, section) in [
+        ("threshold", spoilt(|release| release.signers = vec![1])),
+        ("threshold", spoilt(|release| release.signers = vec![3, 4])),
+        ("product", spoilt(|release| release.product = "other")),
+        ("expired", spoilt(|release| release.expires_in = -1)),
+        ("rollback", spoilt(|release| release.sequence = 10)),
+        ("rollback", spoilt(|release| release.sequence = 11)),
+        (
+            "platform",
+            spoilt(|release| release.platform = "linux-arm64"),
+        ),
+        (
+            "malformed",
+            DaemonSection {
+                signature: b"{}".to_vec(),
+                ..good.section()
+            },
+        ),
+        (
+            "version",
+            DaemonSection {
+                version: "1.3.0".parse().unwrap(),
+                ..good.section()
+            },
+        ),
+        (
+            "digest",
+            DaemonSection {
+                sha256: Sha256::of(b"other"),
+                ..good.section()
+            },
+        ),
+    ] {
+        let error = home.host.admit(&section).unwrap_err();
+        assert_eq!(code(&error), code_expected);
+        assert_eq!(error.ending().outcome, Outcome::Refused);
+        assert!(home.host.stage(&section, None).is_err(), "{code_expected}");
+    }
+    let error = home.host.admit(&flipped()).unwrap_err();
+    assert_eq!(error.ending().outcome, Outcome::Refused);
+    assert_eq!(home.state(), before);
+}
+
+#[test]
+fn a_file_that_is_not_the_signed_one_never_gets_the_binarys_name() {
+    let home = Home::new();
+    let good = Release::good("1.1.0", 11);
+    let mut longer = good.binary.clone();
+    longer.push(0);
+    let mut flipped = good.binary.clone();
+    flipped[30 % good.binary.len()] ^= 1;
+    for (code_expected, bytes) in [("size", longer), ("digest", flipped), ("size", vec![])] {
+        let Source::Download(partial) = home.host.admit(&good.section()).unwrap().source else {
+            panic!("expected a download");
+        };
+        let file = download(&partial, &bytes);
+        let error = home.host.stage(&good.section(), Some(file)).unwrap_err();
+        assert_eq!(code(&error), code_expected);
+        assert!(!home.host.paths().slot_binary(Slot::B).exists());
+    }
+}
+
+#[test]
+fn a_signed_binary_for_another_machine_is_refused_by_its_header() {
+    let home = Home::new();
+    for binary in [elf(183, "arm"), b"#!/bin/sh\nexec true\n".to_vec()] {
+        let release = Release {
+            binary,
+            ..Release::good("1.1.0", 11)
+        };
+        assert_eq!(code(&home.stage(&release).unwrap_err()), "platform");
+        assert!(!home.host.paths().slot_binary(Slot::B).exists());
+    }
+}
+
+#[test]
+fn the_floor_holds_after_going_back() {
+    let home = Home::new();
+    home.upgrade(&Release::good("1.1.0", 11));
+    let next = Release::good("1.2.0", 12);
+    let staged = home.stage(&next).unwrap();
+    home.host.activate(&next.section(), &staged).unwrap();
+    let attempt = next.section().attempt;
+    let ending = Ending::new(Outcome::NoWelcome, "no-welcome", "none came");
+    let record = home.host.cancel(&attempt, ending.clone()).unwrap();
+    assert_eq!(record.floor().sequence().get(), 11);
+    assert_eq!(record.chosen().slot, Slot::B);
+    assert_eq!(home.host.cancel(&attempt, ending).unwrap(), record);
+    // The other slot still holds it: nothing is downloaded, and an ended attempt stays ended.
+    assert_eq!(
+        home.host.admit(&next.section()).unwrap().source,
+        Source::InPlace
+    );
+    let staged = home.stage(&next).unwrap();
+    assert!(matches!(
+        home.host.activate(&next.section(), &staged),
+        Err(HostError::Transition(TransitionError::Ended { .. }))
+    ));
+}
+
+#[test]
+fn a_clock_that_was_set_back_makes_no_release_valid_again() {
+    let home = Home::new();
+    let next = Release {
+        expires_in: 1800,
+        ..Release::good("1.2.0", 12)
+    };
+    home.host.admit(&next.section()).unwrap();
+    // What is confirmed was signed an hour from now: it is at least that late.
+    home.upgrade(&Release {
+        issued_in: 3600,
+        expires_in: 7200,
+        ..Release::good("1.1.0", 11)
+    });
+    assert_eq!(
+        code(&home.host.admit(&next.section()).unwrap_err()),
+        "expired"
+    );
+}
+
+#[test]
+fn nothing_is_activated_without_a_watchdog() {
+    let mut home = Home::new();
+    let release = Release::good("1.1.0", 11);
+    let staged = home.stage(&release).unwrap();
+    drop(home.watchdog.take());
+    assert!(matches!(
+        home.host.activate(&release.section(), &staged),
+        Err(HostError::NoWatchdog)
+    ));
+    assert_eq!(home.host.status().unwrap().trial(), None);
+    // Asking did not take the lock away from a watchdog that comes.
+    let watchdog = File::open(home.host.paths().supervise_lock()).unwrap();
+    assert!(!matches!(
+        watchdog.try_lock(),
+        Err(TryLockError::WouldBlock)
+    ));
+}
+
+#[test]
+fn a_binary_that_changed_after_staging_is_not_activated() {
+    let home = Home::new();
+    let release = Release::good("1.1.0", 11);
+    let staged = home.stage(&release).unwrap();
+    let path = home.host.paths().slot_binary(Slot::B);
+    durable::replace_file(&path, b"other", Mode::Executable).unwrap();
+    assert!(matches!(
+        home.host.activate(&release.section(), &staged),
+        Err(HostError::Changed { slot: Slot::B })
+    ));
+}
+
+#[test]
+fn activating_twice_is_one_trial_and_a_second_release_waits() {
+    let home = Home::new();
+    let release = Release::good("1.1.0", 11);
+    let staged = home.stage(&release).unwrap();
+    let first = home.host.activate(&release.section(), &staged).unwrap();
+    let again = home.host.activate(&release.section(), &staged).unwrap();
+    assert_eq!(first, again);
+    assert!(matches!(
+        home.host.admit(&Release::good("1.2.0", 12).section()),
+        Err(HostError::Transition(TransitionError::OnTrial { .. }))
+    ));
+    let note = Attempt::begun(AttemptId::derived(&[b"other"]), "1.2.0");
+    assert!(home.host.note(note).is_err());
+}
+
+#[test]
+fn confirming_needs_the_digest_on_trial() {
+    let home = Home::new();
+    let release = Release::good("1.1.0", 11);
+    let staged = home.stage(&release).unwrap();
+    home.host.activate(&release.section(), &staged).unwrap();
+    let before = home.state();
+    for digest in [Sha256::of(b"package"), Sha256::of(b"other")] {
+        assert!(matches!(
+            home.host.confirm(digest),
+            Err(HostError::Transition(TransitionError::NotOnTrial { .. }))
+        ));
+    }
+    assert_eq!(home.state(), before);
+}

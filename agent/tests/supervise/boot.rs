@@ -1,0 +1,210 @@
+//! What a node starts with, and what it starts from when much is lost.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use bc_protocol::digest::Sha256;
+use bc_protocol::platform::Platform;
+use bc_protocol::release::Artifact;
+use bc_protocol::release::sign::{ManifestDraft, SigningKey, sign};
+use bc_protocol::sequence::Sequence;
+use bc_protocol::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::world::{World, program, until};
+
+fn key() -> SigningKey {
+    SigningKey::from_scalar(&[7; 32]).unwrap()
+}
+
+fn manifest(sequence: u64, digest: Sha256, size: u64) -> Vec<u8> {
+    let platform = Platform::host();
+    let name = format!("bcd-{platform}");
+    let draft = ManifestDraft {
+        product: "bcd".to_owned(),
+        version: format!("1.{sequence}.0").parse().unwrap(),
+        sequence: Sequence::new(sequence).unwrap(),
+        issued_at: Timestamp::from_unix(1_700_000_000).unwrap(),
+        // Long over: expiry stops new installs, never a start.
+        expires_at: Timestamp::from_unix(1_700_000_001).unwrap(),
+        keys: vec![key().public().clone()],
+        extensions: BTreeMap::new(),
+        artifacts: vec![Artifact::new(name, Some(platform), digest, size).unwrap()],
+    };
+    sign(draft.into_body().unwrap(), &key()).unwrap()
+}
+
+/// A machine whose slots hold signed scripts of these sequences, and no record.
+fn slots_only(a: u64, b: u64) -> World {
+    let world = World::trusting("60s", &[key().pin()]);
+    for (slot, sequence) in [("a", a), ("b", b)] {
+        let digest = world.script(slot, &format!("exit {sequence}"), 0o755);
+        let size = fs::metadata(world.path(&format!("node/slots/{slot}/bcd")))
+            .unwrap()
+            .len();
+        let published = manifest(sequence, digest, size);
+        world.put(
+            &format!("node/slots/{slot}/release.json"),
+            &published,
+            0o644,
+        );
+    }
+    world
+}
+
+fn status(world: &World) -> Value {
+    let output = world.run(&["status", "--output", "json"]);
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_new_machine_starts_with_the_packages_binary() {
+    let world = World::new("60s");
+    let supervisor = world.supervise();
+    supervisor.says("a new machine");
+    let record = until("the record", || world.read_record());
+    let package = fs::read(program()).unwrap();
+    assert_eq!(record["confirmed"]["slot"], "a");
+    assert_eq!(record["confirmed"]["digest"], json!(Sha256::of(&package)));
+    assert_eq!(
+        (&record["confirmed"]["sequence"], &record["floor"]),
+        (&json!(0), &json!(0))
+    );
+    assert_eq!(fs::read(world.path("node/slots/a/bcd")).unwrap(), package);
+    let status = status(&world);
+    assert_eq!(status["running"]["slot"], "a");
+    assert_eq!(
+        (&status["nodeId"], &status["slots"]["b"]),
+        (&json!(null), &json!(null))
+    );
+    assert_eq!(status["session"]["connected"], false);
+}
+
+#[test]
+fn booting_again_changes_nothing() {
+    let world = World::new("60s");
+    assert!(world.run(&["boot"]).status.success());
+    let first = fs::read(world.path("node/update.json")).unwrap();
+    assert!(world.run(&["boot"]).status.success());
+    assert_eq!(fs::read(world.path("node/update.json")).unwrap(), first);
+}
+
+#[test]
+fn a_lost_record_is_made_anew_from_the_newest_signed_slot() {
+    for damage in [&b""[..], b"{}", b"nonsense"] {
+        let world = slots_only(4, 9);
+        world.put("node/update.json", damage, 0o644);
+        world.put("node/update.json.1", damage, 0o644);
+        assert!(world.run(&["boot"]).status.success());
+        let status = status(&world);
+        assert_eq!(
+            (&status["running"]["slot"], &status["floor"]),
+            (&json!("b"), &json!(9))
+        );
+        assert_eq!(
+            (&status["notice"], &status["version"]),
+            (&json!("recovered"), &json!("1.9.0"))
+        );
+    }
+}
+
+#[test]
+fn a_removed_record_lowers_no_floor() {
+    let world = slots_only(4, 9);
+    assert!(world.run(&["boot"]).status.success());
+    assert_eq!(status(&world)["floor"], 9);
+}
+
+#[test]
+fn a_slot_that_its_manifest_does_not_cover_proves_nothing() {
+    let world = slots_only(4, 9);
+    world.script("b", "exit 99", 0o755);
+    assert!(world.run(&["boot"]).status.success());
+    assert_eq!(
+        (&status(&world)["running"]["slot"], &status(&world)["floor"]),
+        (&json!("a"), &json!(4))
+    );
+}
+
+#[test]
+fn with_no_proof_left_the_packages_binary_is_what_runs() {
+    let world = slots_only(4, 9);
+    world.script("a", "exit 98", 0o755);
+    world.script("b", "exit 99", 0o755);
+    assert!(world.run(&["boot"]).status.success());
+    assert_eq!(status(&world)["running"]["sequence"], 0);
+    let (slot, package) = (world.path("node/slots/a/bcd"), program());
+    assert_eq!(fs::read(slot).unwrap(), fs::read(package).unwrap());
+}
+
+#[test]
+fn both_slots_damaged_is_a_rescue_and_the_floor_stays() {
+    let world = World::new("60s");
+    world.script("a", "exit 1", 0o755);
+    world.record(Sha256::of(b"what was confirmed"), None);
+    assert!(world.run(&["boot"]).status.success());
+    let status = status(&world);
+    assert_eq!(
+        (&status["notice"], &status["floor"]),
+        (&json!("rescue"), &json!(1))
+    );
+    assert_eq!(status["running"]["slot"], json!(null));
+    // The package's own binary is what runs: it says what it misses.
+    let output = world.run(&["exec", "node"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("join"), "{said}");
+}
+
+#[test]
+fn any_bytes_in_the_nodes_folder_end_in_a_start_or_a_documented_status() {
+    for bytes in [
+        &b""[..],
+        b"\0\0\0\0",
+        b"[]",
+        b"{\"sha256\":\"\",\"record\":{}}",
+        &[0xff; 9000],
+    ] {
+        let world = World::new("60s");
+        assert!(world.run(&["boot"]).status.success());
+        for name in [
+            "update.json",
+            "update.json.1",
+            "state/trial.json",
+            "state/node-spec.json",
+            "state/session.json",
+            "state/connect-seq",
+            "identity/node.json",
+            "slots/a/release.json",
+        ] {
+            world.put(&format!("node/{name}"), bytes, 0o600);
+        }
+        assert!(world.run(&["boot"]).status.success());
+        assert!(world.run(&["status"]).status.success());
+        for command in [&["preflight"][..], &["exec", "node"]] {
+            assert_eq!(world.run(command).status.code(), Some(1), "{command:?}");
+        }
+    }
+}
+
+#[test]
+fn a_process_whose_parent_is_another_does_not_start() {
+    let world = World::new("60s");
+    assert!(world.run(&["boot"]).status.success());
+    let output = world.run(&["exec", "node", "--die-with-parent", "1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("expected to die with process 1"), "{said}");
+}
+
+#[test]
+fn a_wrong_configuration_has_its_own_status() {
+    let world = World::new("60s");
+    world.put("bcd.toml", b"contrl = 1\n", 0o644);
+    for command in ["boot", "supervise", "preflight", "status", "node"] {
+        let output = world.run(&[command]);
+        assert_eq!(output.status.code(), Some(3), "{command}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("bcd.toml:1: contrl: unknown field"), "{said}");
+    }
+}
