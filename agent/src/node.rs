@@ -12,7 +12,7 @@ mod lock;
 pub(crate) mod memory;
 mod report;
 mod session;
-mod socket;
+pub(crate) mod socket;
 pub(crate) mod update;
 
 use std::{io, path::PathBuf, thread, time::Duration};
@@ -365,10 +365,7 @@ fn setting(
 }
 
 fn setup(start: &Start, identity: &Identity) -> Result<Setup, NodeError> {
-    let mut gateways: Vec<String> = start.config.gateways.iter().map(Url::to_string).collect();
-    if gateways.is_empty() {
-        gateways = identity.gateways().to_vec();
-    }
+    let gateways = gateways(&start.config, identity);
     if gateways.is_empty() {
         return Err(NodeError::NoGateway);
     }
@@ -379,4 +376,12 @@ fn setup(start: &Start, identity: &Identity) -> Result<Setup, NodeError> {
         seed: rand::random(),
         labels: start.config.labels.clone(),
     })
+}
+
+/// The gateways to use: those that the owner names, or else those that joining did.
+pub(crate) fn gateways(config: &Config, identity: &Identity) -> Vec<String> {
+    if config.gateways.is_empty() {
+        return identity.gateways().to_vec();
+    }
+    config.gateways.iter().map(Url::to_string).collect()
 }

@@ -6,6 +6,7 @@
 
 mod child;
 mod pause;
+mod probe;
 mod tail;
 mod trial;
 
@@ -21,15 +22,17 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::config::Config;
 use crate::durable;
 use crate::paths::Paths;
 use crate::updater::executor;
 use crate::updater::host::{Host, with_causes};
 use crate::updater::record::{Notice, Record, Trial};
-use crate::updater::watchdog::{Death, Evidence};
+use crate::updater::watchdog::{Death, Evidence, Reach};
 
 use child::{Child, Output};
 use pause::Pause;
+use probe::Probe;
 use trial::Expiry;
 
 /// How long a node has to end by itself. A service manager gives us longer than that.
@@ -45,7 +48,9 @@ pub(crate) struct Supervision {
     /// The binary that plays the boot loader: this program itself.
     pub(crate) package: PathBuf,
     /// The configuration that the node reads.
-    pub(crate) config: PathBuf,
+    pub(crate) config_path: PathBuf,
+    /// What it said when the supervision began.
+    pub(crate) config: Config,
 }
 
 /// Why there is no supervision.
@@ -191,6 +196,7 @@ impl Supervisor {
 
     async fn watch(&mut self, child: &mut Child, trial: Option<&Trial>) -> Watched {
         let mut expires = trial.map(|trial| Instant::now() + trial::time_left(trial));
+        let probe = expires.and_then(|at| Probe::begin(&self.supervision, at));
         loop {
             tokio::select! {
                 death = child.wait() => return Watched::Died(death),
@@ -201,7 +207,8 @@ impl Supervisor {
                 () = wait_until(expires) => {}
             }
             let Some(trial) = trial else { continue };
-            match trial::expire(&self.supervision.host, trial, child).await {
+            let reach = probe.as_ref().map_or(Reach::Assumed, Probe::verdict);
+            match trial::expire(&self.supervision.host, trial, (child, reach)).await {
                 Expiry::WentBack => {
                     child.kill().await;
                     return Watched::WentBack;

@@ -85,6 +85,48 @@ async fn a_node_joins_upgrades_confirms_and_refuses_the_next() {
     assert_eq!(status["running"]["slot"], "b");
 }
 
+/// A node that has left for a trial of three seconds.
+async fn on_trial(fleet: &Fleet) -> (Node, node::Supervise) {
+    let release = Release::of_this_program(1);
+    fleet.serve(&release);
+    let node = Node::with_deadline(fleet, "3s");
+    node.join();
+    let supervise = node.supervise();
+    let mut session = fleet.session().await;
+    session.say(spec(1, fleet.section(&release, "one"))).await;
+    upgrade(&mut session).await;
+    (node, supervise)
+}
+
+#[tokio::test]
+async fn a_trial_without_a_gateway_in_reach_proves_nothing() {
+    let fleet = Fleet::start().await;
+    let (node, _supervise) = on_trial(&fleet).await;
+    drop(fleet);
+    let last = node.ended_attempt().await;
+    assert_eq!(
+        (&last["outcome"], &last["final"]),
+        (&"environment".into(), &false.into())
+    );
+    assert_eq!(
+        (node.status()["floor"].clone(), last["tries"].clone()),
+        (0.into(), 1.into())
+    );
+}
+
+#[tokio::test]
+async fn a_trial_that_gateways_let_in_and_do_not_welcome_has_failed() {
+    let fleet = Fleet::start().await;
+    let (node, _supervise) = on_trial(&fleet).await;
+    let gateway = tokio::spawn(fleet.welcome_nobody());
+    let last = node.ended_attempt().await;
+    gateway.abort();
+    assert_eq!(
+        (&last["outcome"], &last["final"]),
+        (&"no-welcome".into(), &true.into())
+    );
+}
+
 /// What the node reports on its way out of the old binary.
 async fn upgrade(session: &mut fleet::Session) -> Vec<Facts> {
     let mut reports = Vec::new();

@@ -20,7 +20,8 @@ impl Supervise {
         let supervision = Supervision {
             host: Host::new(paths, &config),
             package: std::env::current_exe().map_err(CommandError::Image)?,
-            config: global.config.clone(),
+            config_path: global.config.clone(),
+            config,
         };
         runtime()?.block_on(supervise(supervision))?;
         Ok(())

@@ -39,6 +39,22 @@ pub(crate) struct Socket {
 
 /// Opens a WebSocket. The caller bounds the time that it may take.
 pub(crate) async fn open(gateway: String, config: Arc<ClientConfig>) -> Result<Socket, Ending> {
+    let stream = connect(&gateway, config).await?;
+    let request = gateway.into_client_request().map_err(unreachable)?;
+    let upgraded = client_async_with_config(request, stream, Some(buffers())).await;
+    match upgraded {
+        Ok((stream, _)) => Ok(Socket { stream }),
+        Err(Error::Http(response)) => Err(Ending::Refused(response.status().as_u16())),
+        // With TLS 1.3 a server that refuses our certificate says so only behind the handshake, in our first read.
+        Err(error) => Err(unreachable(error)),
+    }
+}
+
+/// Opens a TLS connection to a gateway and says nothing. The caller bounds the time that it may take.
+pub(crate) async fn connect(
+    gateway: &str,
+    config: Arc<ClientConfig>,
+) -> Result<TlsStream<TcpStream>, Ending> {
     let url: Url = gateway.parse().map_err(unreachable)?;
     if url.scheme() != "wss" {
         let expected = format!("expected a wss address, found {gateway}");
@@ -53,18 +69,10 @@ pub(crate) async fn open(gateway: String, config: Arc<ClientConfig>) -> Result<S
         .map_err(unreachable)?;
     // Frames are small and answers are waited for.
     stream.set_nodelay(true).map_err(unreachable)?;
-    let stream = TlsConnector::from(config)
+    TlsConnector::from(config)
         .connect(name, stream)
         .await
-        .map_err(unreachable)?;
-    let request = gateway.into_client_request().map_err(unreachable)?;
-    let upgraded = client_async_with_config(request, stream, Some(buffers())).await;
-    match upgraded {
-        Ok((stream, _)) => Ok(Socket { stream }),
-        Err(Error::Http(response)) => Err(Ending::Refused(response.status().as_u16())),
-        // With TLS 1.3 a server that refuses our certificate says so only behind the handshake, in our first read.
-        Err(error) => Err(unreachable(error)),
-    }
+        .map_err(unreachable)
 }
 
 impl Socket {

@@ -137,7 +137,7 @@ fn command(supervision: &Supervision, log: Option<PipeWriter>) -> Command {
         .arg("--die-with-parent")
         .arg(std::process::id().to_string())
         .arg("--config")
-        .arg(&supervision.config)
+        .arg(&supervision.config_path)
         .arg("--state-dir")
         .arg(supervision.host.paths().root())
         .stdin(Stdio::null())

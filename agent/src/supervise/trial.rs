@@ -14,7 +14,7 @@ use crate::clock;
 use crate::updater::attempt::Ending;
 use crate::updater::host::{Host, HostError, with_causes};
 use crate::updater::record::Trial;
-use crate::updater::watchdog::{self, Evidence};
+use crate::updater::watchdog::{self, Evidence, Reach};
 
 /// How often the lock is asked for before its holder is killed.
 const LOCK_TRIES_MAX: u32 = 20;
@@ -47,24 +47,31 @@ pub(super) fn time_left(trial: &Trial) -> Duration {
 }
 
 /// Ends the trial, if it still goes on and its time is up.
-pub(super) async fn expire(host: &Host, trial: &Trial, child: &mut Child) -> Expiry {
+pub(super) async fn expire(
+    host: &Host,
+    trial: &Trial,
+    (child, reach): (&mut Child, Reach),
+) -> Expiry {
     for _ in 0..LOCK_TRIES_MAX {
-        if let Some(expiry) = look(host, trial, child).await {
+        if let Some(expiry) = look(host, trial, (child, reach)).await {
             return expiry;
         }
         sleep(LOCK_RETRY_AFTER).await;
     }
     tracing::warn!("the binary on trial does not let go of the record: it is killed");
     child.kill().await;
-    look(host, trial, child).await.unwrap_or(Expiry::Failed)
+    look(host, trial, (child, reach))
+        .await
+        .unwrap_or(Expiry::Failed)
 }
 
 /// None where somebody else holds the record.
-async fn look(host: &Host, trial: &Trial, child: &Child) -> Option<Expiry> {
+async fn look(host: &Host, trial: &Trial, (child, reach): (&Child, Reach)) -> Option<Expiry> {
     let evidence = Evidence {
         stage: watchdog::read_stage(host.paths(), &trial.attempt),
+        death: None,
         log: child.log(),
-        ..Evidence::none()
+        reach,
     };
     let (host, trial) = (host.clone(), trial.clone());
     match spawn_blocking(move || try_expire(&host, &trial, evidence)).await {

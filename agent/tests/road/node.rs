@@ -26,12 +26,17 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(fleet: &Fleet) -> Self {
+        Self::with_deadline(fleet, "30s")
+    }
+
+    /// A node whose trials have that long.
+    pub(crate) fn with_deadline(fleet: &Fleet, deadline: &str) -> Self {
         let node = Self {
             folder: tempfile::tempdir().unwrap(),
         };
         let config = format!(
             "control = \"{}\"\nstate_dir = \"{}\"\n[labels]\nrack = \"7\"\n[update]\nrelease_pins = [\"{}\"]\n\
-             threshold = 1\nwatchdog_deadline = \"30s\"\nstable_for = \"200ms\"\n",
+             threshold = 1\nwatchdog_deadline = \"{deadline}\"\nstable_for = \"200ms\"\n",
             fleet.control,
             node.folder.path().join("state").display(),
             fleet.pin(),
@@ -83,6 +88,20 @@ impl Node {
             String::from_utf8_lossy(&status.stderr)
         );
         serde_json::from_slice(&status.stdout).unwrap()
+    }
+}
+
+impl Node {
+    /// Waits until no attempt runs, and gives the last one.
+    pub(crate) async fn ended_attempt(&self) -> serde_json::Value {
+        for _ in 0..600 {
+            let last = self.status()["lastAttempt"].clone();
+            if !last.is_null() && last["outcome"] != "running" {
+                return last;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("expected the attempt to end");
     }
 }
 

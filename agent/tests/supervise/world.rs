@@ -20,17 +20,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 const STEP: Duration = Duration::from_millis(10);
 
-pub struct World {
-    pub folder: TempDir,
+pub(crate) struct World {
+    pub(crate) folder: TempDir,
 }
 
 impl World {
     /// A configured machine that has never booted.
-    pub fn new(deadline: &str) -> Self {
+    pub(crate) fn new(deadline: &str) -> Self {
         Self::trusting(deadline, &[Pin::of_spki(b"nobody")])
     }
 
-    pub fn trusting(deadline: &str, pins: &[Pin]) -> Self {
+    pub(crate) fn trusting(deadline: &str, pins: &[Pin]) -> Self {
         let world = Self {
             folder: tempfile::tempdir().unwrap(),
         };
@@ -45,7 +45,7 @@ impl World {
         world
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -53,7 +53,7 @@ impl World {
         clippy::disallowed_methods,
         reason = "a test's own files need no power cut"
     )]
-    pub fn put(&self, name: &str, bytes: &[u8], mode: u32) {
+    pub(crate) fn put(&self, name: &str, bytes: &[u8], mode: u32) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         // Another thread may be between fork and exec: a new name is never open for writing there.
@@ -64,7 +64,7 @@ impl World {
     }
 
     /// Puts a script into a slot. It finds this folder in `$here`.
-    pub fn script(&self, slot: &str, text: &str, mode: u32) -> Sha256 {
+    pub(crate) fn script(&self, slot: &str, text: &str, mode: u32) -> Sha256 {
         let here = self.folder.path().display();
         let script = format!("#!/bin/sh\nhere='{here}'\n{text}\n");
         self.put(&format!("node/slots/{slot}/bcd"), script.as_bytes(), mode);
@@ -72,7 +72,7 @@ impl World {
     }
 
     /// Writes both copies of a record: slot a runs `confirmed`, and slot b is on trial where `trial` is given.
-    pub fn record(&self, confirmed: Sha256, trial: Option<Sha256>) {
+    pub(crate) fn record(&self, confirmed: Sha256, trial: Option<Sha256>) {
         let attempt = attempt().to_string();
         let mut record = json!({
             "counter": 1,
@@ -92,7 +92,7 @@ impl World {
         self.write_record(&record);
     }
 
-    pub fn write_record(&self, record: &Value) {
+    pub(crate) fn write_record(&self, record: &Value) {
         let text = record.to_string();
         let sha256 = Sha256::of(text.as_bytes());
         let copy = format!("{{\"sha256\":\"{sha256}\",\"record\":{text}}}");
@@ -102,25 +102,25 @@ impl World {
     }
 
     /// The record as the disk has it.
-    pub fn read_record(&self) -> Option<Value> {
+    pub(crate) fn read_record(&self) -> Option<Value> {
         let text = fs::read_to_string(self.path("node/update.json")).ok()?;
         let copy: Value = serde_json::from_str(&text).unwrap();
         Some(copy["record"].clone())
     }
 
     /// Waits until the record has an attempt that has ended, and gives it.
-    pub fn ended_attempt(&self) -> Value {
+    pub(crate) fn ended_attempt(&self) -> Value {
         until("the attempt's end", || {
             let last = self.read_record()?["lastAttempt"].clone();
             (last["outcome"] != "running").then_some(last)
         })
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }
 
-    pub fn supervise(&self) -> Supervisor {
+    pub(crate) fn supervise(&self) -> Supervisor {
         let mut process = self
             .command(&["supervise", "--log", "bcd=debug"])
             .stderr(Stdio::piped())
@@ -149,7 +149,7 @@ impl World {
     }
 
     /// Waits for a process to write its id into a file of that name.
-    pub fn pid(&self, name: &str) -> i32 {
+    pub(crate) fn pid(&self, name: &str) -> i32 {
         until(name, || {
             fs::read_to_string(self.path(name))
                 .ok()?
@@ -160,34 +160,34 @@ impl World {
     }
 }
 
-pub fn program() -> &'static str {
+pub(crate) fn program() -> &'static str {
     env!("CARGO_BIN_EXE_bcd")
 }
 
-pub fn attempt() -> AttemptId {
+pub(crate) fn attempt() -> AttemptId {
     AttemptId::derived(&[b"attempt"])
 }
 
-pub struct Supervisor {
+pub(crate) struct Supervisor {
     process: Child,
     lines: mpsc::Receiver<String>,
 }
 
 impl Supervisor {
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).unwrap();
     }
 
-    pub fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.process.id()).unwrap())
     }
 
-    pub fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         until("the supervisor's end", || self.process.try_wait().unwrap())
     }
 
     /// Waits for a line of its log.
-    pub fn says(&self, text: &str) {
+    pub(crate) fn says(&self, text: &str) {
         loop {
             let line = self.lines.recv_timeout(PATIENCE);
             let line = line.unwrap_or_else(|_| panic!("expected it to log \"{text}\""));
@@ -207,7 +207,7 @@ impl Drop for Supervisor {
 }
 
 /// Asks again and again until there is an answer.
-pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let started = now();
     loop {
         if let Some(answer) = ask() {
@@ -227,7 +227,7 @@ fn now() -> SystemTime {
 }
 
 /// Waits until there is no such process, or only its remains.
-pub fn gone(pid: i32) {
+pub(crate) fn gone(pid: i32) {
     until("a process to be gone", || {
         let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let state = status

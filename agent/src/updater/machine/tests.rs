@@ -126,7 +126,7 @@ impl Scene {
         why
     }
 
-    fn to_activation(&mut self, version: &str) {
+    fn activate(&mut self, version: &str) {
         self.target(version);
         self.done(Done::ToDownload);
         self.done(Done::Downloaded);
@@ -439,7 +439,7 @@ fn a_target_that_comes_during_a_trial_waits_for_its_end() {
 #[test]
 fn an_activated_node_does_nothing_but_leave() {
     let mut scene = Scene::settled();
-    scene.to_activation("1.1.0");
+    scene.activate("1.1.0");
     scene.done(Done::Activated);
     for input in [
         Input::Target(Target::Release(section("1.2.0"))),
@@ -561,7 +561,7 @@ fn play(mut scene: Scene, happenings: &[World]) -> Result<(), TestCaseError> {
             World::Fails(outcome) => running
                 .clone()
                 .map(|(id, _)| Input::Done(id, failed(*outcome))),
-            World::Late => old.clone().map(|id| Input::Done(id, Done::Activated)),
+            World::Late => old.map(|id| Input::Done(id, Done::Activated)),
             World::Wait(seconds) => {
                 scene.now += Duration::from_secs(*seconds);
                 Some(Input::Tick)
