@@ -6,10 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bc_protocol::id::{NodeId, RolloutId};
-use tokio::{
-    sync::{Notify, broadcast},
-    task::JoinHandle,
-};
+use tokio::{sync::Notify, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -34,18 +31,12 @@ impl Waker {
 /// The running controller.
 #[derive(Debug)]
 pub(crate) struct Controller {
-    /// Wakes it.
-    pub waker: Waker,
-    /// Where nodes come out whose desired state may have changed. A reader that lags has missed some.
-    pub stale: broadcast::Sender<Arc<[NodeId]>>,
-    /// Ends after the services' stop token is cancelled.
+    /// Ends after the stop token is cancelled, between two passes.
     pub task: JoinHandle<()>,
 }
 
 /// Starts the controller, with a pass at once: what happened while no process ran has to be caught up with.
 pub(crate) fn spawn(services: Services, stop: CancellationToken) -> Controller {
-    let waker = services.waker.clone();
-    let stale = services.stale.clone();
     let task = tokio::spawn(async move {
         // A pass is never cut: the stop is looked at between passes.
         while !stop.is_cancelled() {
@@ -60,7 +51,7 @@ pub(crate) fn spawn(services: Services, stop: CancellationToken) -> Controller {
             }
         }
     });
-    Controller { waker, stale, task }
+    Controller { task }
 }
 
 /// Passes over every rollout that can change. One that errs does not delay the others. Gives the earliest deadline.

@@ -287,15 +287,6 @@ pub(crate) struct Context {
     pub offline_grace: Duration,
 }
 
-impl Snapshot {
-    /// All nodes by state.
-    pub(crate) fn counts(&self) -> RowCounts {
-        self.waves
-            .iter()
-            .fold(RowCounts::default(), |sum, wave| sum.plus(wave.rows))
-    }
-}
-
 impl Trouble {
     /// Of a word and a sentence.
     pub(crate) fn new(code: impl Into<String>, message: impl Into<String>) -> Self {

@@ -1,6 +1,7 @@
 //! The road on a real database: rollouts are created, passes are made, nodes read their specs and report.
 
 mod calls;
+mod create;
 mod fleet;
 
 use std::{sync::Arc, time::Duration};
@@ -131,8 +132,9 @@ async fn a_spec_changes_its_generation_only_with_what_it_says() {
 async fn the_controller_follows_reports_at_once() {
     let mut fleet = Fleet::of(&[(9, 0)]).await;
     let stop = CancellationToken::new();
-    let mut controller = controller::spawn(fleet.services.clone(), stop.clone());
-    let mut stale = controller.stale.subscribe();
+    let mut stale = fleet.services.stale.subscribe();
+    let controller = controller::spawn(fleet.services.clone(), stop.clone());
+
     let id = fleet.create("1.1.0").await.unwrap().id;
     for _ in 0..9 {
         let told: Arc<[NodeId]> = tokio::time::timeout(Duration::from_secs(5), stale.recv())
@@ -147,7 +149,7 @@ async fn the_controller_follows_reports_at_once() {
         fleet.nodes_obey().await;
     }
     stop.cancel();
-    (&mut controller.task).await.unwrap();
+    controller.task.await.unwrap();
     fleet.pass().await;
     assert_eq!(fleet.get(&id).await.state, RolloutState::Completed);
 }
@@ -210,7 +212,10 @@ async fn places_outlive_rollouts_and_are_given_back() {
     let late = Moment::now().plus(Duration::from_secs(901));
     controller::pass(&fleet.services, &id, late).await.unwrap();
     let failed = fleet.get(&id).await;
-    assert_eq!(states(&failed, RowState::Failed), [node.clone()]);
+    assert_eq!(
+        states(&failed, RowState::Failed),
+        std::slice::from_ref(&node)
+    );
     service::abort(
         &fleet.services,
         "alice",

@@ -261,6 +261,7 @@ impl<'a> Pass<'a> {
     /// Moves a row, and the counters with it.
     pub(in crate::rollout) fn change(&mut self, row: &Row, step: Step) {
         let to = step.leads_to(row.state);
+        debug_assert!(to == row.state || row.state.may_become(to));
         if let Some(tally) = wave_of(&mut self.plan.waves, row.wave) {
             tally.rows.shift(row.state, to, 1);
             if let Step::Start { .. } = step {

@@ -37,9 +37,7 @@ pub(super) enum Hand {
     Archive(usize),
     CutLinks,
     Link,
-    Pause,
-    Resume,
-    Abort(Flights),
+    Call(Call),
     /// A plan is made, something else is written first, and then the plan is tried.
     PlanThenPause,
 }
@@ -71,10 +69,21 @@ pub(super) fn hand() -> impl Strategy<Value = Hand> {
         1 => (0_usize..3).prop_map(Hand::Archive),
         1 => Just(Hand::CutLinks),
         1 => Just(Hand::Link),
-        1 => Just(Hand::Pause),
-        3 => Just(Hand::Resume),
-        1 => prop_oneof![Just(Flights::Fail), Just(Flights::RollBack)].prop_map(Hand::Abort),
+        5 => call().prop_map(Hand::Call),
         2 => Just(Hand::PlanThenPause),
+    ]
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let abort = |flights| Call::Abort {
+        reason: "a".into(),
+        flights,
+    };
+    prop_oneof![
+        2 => Just(Call::Pause { reason: "p".into() }),
+        6 => Just(Call::Resume),
+        1 => Just(abort(Flights::Fail)),
+        1 => Just(abort(Flights::RollBack)),
     ]
 }
 
@@ -123,15 +132,7 @@ pub(super) fn act(world: &mut World, hand: &Hand) {
         }
         Hand::CutLinks => world.context.links_since = None,
         Hand::Link => world.context.links_since = Some(world.now),
-        Hand::Pause => drop(world.call(&Call::Pause { reason: "p".into() })),
-        Hand::Resume => drop(world.call(&Call::Resume)),
-        Hand::Abort(flights) => {
-            let call = Call::Abort {
-                reason: "a".into(),
-                flights: *flights,
-            };
-            drop(world.call(&call));
-        }
+        Hand::Call(call) => drop(world.call(call)),
         Hand::PlanThenPause => plan_then_pause(world),
     }
     world.check();

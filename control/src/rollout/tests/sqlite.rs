@@ -14,9 +14,11 @@ use crate::{
     db::{Db, Tx, tests::fresh},
     fleet::disruption,
     rollout::{
+        operator::{self, Call},
         plan::{Follow, plan},
-        snapshot::{Node, Presence},
+        snapshot::{Node, Presence, Snapshot},
         store::{
+            StoreError,
             apply::apply,
             load::{Surroundings, snapshot},
         },
@@ -211,7 +213,7 @@ impl Mirror {
             }
         }
         for (node, reason) in &world.disruptions {
-            if reason.as_str() != world.terms.id.as_str() {
+            if reason != world.terms.id.as_str() {
                 let pool = &world.rows[world.place_of(node)].row.pool;
                 disruption::occupy(&mut self.tx, node, pool, reason, world.now)
                     .await
@@ -220,20 +222,33 @@ impl Mirror {
         }
     }
 
-    /// A pass on both sides, plan by plan.
-    async fn pass(&mut self, world: &mut World) {
+    async fn load(&mut self, world: &World) -> Snapshot {
         let trust = signed::trust();
         let around = Surroundings {
             trust: &trust,
             started_at: world.context.started_at,
             offline_grace: world.context.offline_grace,
         };
+        let loaded = snapshot(&mut self.tx, &world.terms.id, around).await;
+        loaded.unwrap().unwrap()
+    }
+
+    async fn call(&mut self, world: &mut World, call: &Call) {
+        let stored = self.load(world).await;
+        let made = operator::plan(&stored, call, "alice", world.now);
+        let model = operator::plan(&world.snapshot(), call, "alice", world.now);
+        assert_eq!(made, model, "store and model plan a call differently");
+        if let Ok(made) = made {
+            apply(&mut self.tx, &stored, &made).await.unwrap();
+            world.apply(&made).unwrap();
+        }
+    }
+
+    /// A pass on both sides, plan by plan.
+    async fn pass(&mut self, world: &mut World) {
         loop {
             let model = world.snapshot();
-            let stored = snapshot(&mut self.tx, &world.terms.id, around)
-                .await
-                .unwrap()
-                .unwrap();
+            let stored = self.load(world).await;
             let made = plan(&stored, world.now);
             assert_eq!(
                 made,
@@ -263,11 +278,27 @@ async fn run(db: &Db, pools: &[(u32, Share)], setup: &Setup, hands: &[Hand]) {
     let mut world = World::new(pools, setup);
     let mut mirror = Mirror::of(db, &world).await;
     for hand in hands {
-        // Calls and passes go through both; what others do goes through the model and is copied.
+        // Calls and passes are made on both sides; what others do goes through the model and is copied.
+        mirror.follow(&world).await;
         match hand {
-            Hand::Pause | Hand::Resume | Hand::Abort(_) | Hand::PlanThenPause => continue,
-            Hand::Pass => {}
-            _ => act(&mut world, hand),
+            Hand::Call(call) => mirror.call(&mut world, call).await,
+            Hand::Pass | Hand::PlanThenPause => {}
+            Hand::Wait(_)
+            | Hand::Obey(_)
+            | Hand::Report(..)
+            | Hand::ReportAnother(_)
+            | Hand::Trial(_)
+            | Hand::Rest(_)
+            | Hand::Offline(_)
+            | Hand::Online(_)
+            | Hand::Hold(_)
+            | Hand::Remove(_)
+            | Hand::Maintenance(_)
+            | Hand::Disrupt(_)
+            | Hand::LeaveAlone(_)
+            | Hand::Archive(_)
+            | Hand::CutLinks
+            | Hand::Link => act(&mut world, hand),
         }
         mirror.follow(&world).await;
         mirror.pass(&mut world).await;
@@ -311,4 +342,34 @@ fn the_store_plans_what_the_model_plans() {
             Ok(())
         })
         .unwrap();
+}
+
+/// I29: a process that was stopped between its snapshot and its write finds another revision, and writes nothing.
+#[tokio::test]
+async fn a_stale_plan_is_refused() {
+    let (db, _dir) = fresh().await;
+    signed::register(&db, OLD.0, OLD.1).await;
+    signed::register(&db, NEW.0, NEW.1).await;
+    let setup = Setup {
+        waves: vec!["100".parse().unwrap()],
+        ratio: "0.05".parse().unwrap(),
+        soak: Duration::ZERO,
+        timeout: Duration::from_secs(900),
+    };
+    let mut world = World::new(&[(3, Share::ONE)], &setup);
+    let mut mirror = Mirror::of(&db, &world).await;
+    mirror.follow(&world).await;
+    let old = mirror.load(&world).await;
+    let stale = plan(&old, world.now);
+    assert_eq!(stale.rows.len(), 3);
+    let call = Call::Pause { reason: "p".into() };
+    mirror.call(&mut world, &call).await;
+
+    let refused = apply(&mut mirror.tx, &old, &stale).await.unwrap_err();
+    assert!(
+        matches!(refused, StoreError::Stale { expected: 0, .. }),
+        "{refused}"
+    );
+    let after = mirror.load(&world).await;
+    assert_eq!((after.waves, after.flights.len()), (old.waves, 0));
 }

@@ -51,7 +51,7 @@ impl World {
             .filter(|node| self.rows[self.place_of(node)].row.pool == pool.id)
             .collect();
         assert!(
-            disrupted.len() as u64 + 1 <= max,
+            (disrupted.len() as u64) < max,
             "I21: {node} as one more than {max}"
         );
     }
