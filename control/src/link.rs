@@ -9,7 +9,6 @@ mod connection;
 mod intake;
 mod limits;
 mod lost;
-mod peer;
 mod push;
 mod routes;
 mod tls;

@@ -14,7 +14,6 @@ mod identity;
 mod limits;
 mod link;
 mod mailbox;
-mod peer;
 mod rate;
 mod registry;
 mod server;

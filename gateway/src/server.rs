@@ -2,7 +2,10 @@
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use bc_protocol::id::NodeId;
+use bc_protocol::{
+    certificate::{HolderError, holder},
+    id::NodeId,
+};
 use rustls::ServerConfig;
 use thiserror::Error;
 use tokio::{
@@ -18,7 +21,6 @@ use crate::{
     door::{Door, Place},
     gateway::Gateway,
     limits::DRAIN_STEP_MAX,
-    peer::{PeerError, node_of},
     rate::{Bucket, Metered},
     session::Ending,
     socket::Socket,
@@ -45,8 +47,10 @@ enum Rejected {
     Overdue(Duration),
     #[error("no tls: {0}")]
     Tls(io::Error),
+    #[error("expected a client certificate, found none")]
+    NoCertificate,
     #[error("no node: {0}")]
-    Peer(#[from] PeerError),
+    Holder(#[from] HolderError),
     #[error("no request: {0}")]
     Http(#[from] hyper::Error),
     #[error("no request for a session")]
@@ -145,7 +149,9 @@ async fn prepare(
         .accept(Metered::new(stream, bytes))
         .await
         .map_err(Rejected::Tls)?;
-    let node = node_of(secured.get_ref().1.peer_certificates())?;
+    let chain = secured.get_ref().1.peer_certificates();
+    let leaf = chain.and_then(<[_]>::first);
+    let node = holder(leaf.ok_or(Rejected::NoCertificate)?)?;
     let upgraded = upgrade(secured).await?.ok_or(Rejected::NoSession)?;
     Ok((upgraded, node))
 }

@@ -3,6 +3,7 @@
 //! Everything here is pure: values and rules, with no clock, file, socket, runtime or randomness. A value that
 //! exists has been checked; the wire's own forms are in [`wire`] and become checked ones at the edge of a process.
 
+pub mod certificate;
 pub mod command;
 pub mod digest;
 pub mod id;

@@ -12,7 +12,10 @@ use std::{
     time::Duration,
 };
 
-use bc_protocol::id::{GatewayId, NodeId};
+use bc_protocol::{
+    certificate::Holder,
+    id::{GatewayId, NodeId},
+};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PublicKeyData, SanType, SerialNumber,
@@ -104,7 +107,7 @@ impl Authority {
         now: Moment,
     ) -> Result<String, AuthorityError> {
         let mut params = leaf(node.as_str(), now, self.node_days)?;
-        params.subject_alt_names = vec![urn("node", node.as_str())?];
+        params.subject_alt_names = vec![urn(node)?];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(params, key.public())
     }
@@ -118,7 +121,7 @@ impl Authority {
         now: Moment,
     ) -> Result<String, AuthorityError> {
         let mut params = leaf(gateway.as_str(), now, SERVER_DAYS)?;
-        params.subject_alt_names = vec![host_name(host)?, urn("gateway", gateway.as_str())?];
+        params.subject_alt_names = vec![host_name(host)?, urn(gateway)?];
         params.extended_key_usages = vec![
             ExtendedKeyUsagePurpose::ServerAuth,
             ExtendedKeyUsagePurpose::ClientAuth,
@@ -241,9 +244,8 @@ fn dated(name: &str, now: Moment, days: u64) -> Result<CertificateParams, Author
     Ok(params)
 }
 
-fn urn(kind: &str, id: &str) -> Result<SanType, AuthorityError> {
-    let name = format!("urn:bettercompute:{kind}:{id}");
-    Ok(SanType::URI(name.as_str().try_into()?))
+fn urn(holder: &impl Holder) -> Result<SanType, AuthorityError> {
+    Ok(SanType::URI(holder.urn().as_str().try_into()?))
 }
 
 fn host_name(host: &str) -> Result<SanType, AuthorityError> {

@@ -3,6 +3,7 @@
 use std::io;
 
 use bc_protocol::{
+    certificate::{HolderError, holder},
     id::GatewayId,
     limits::LINK_FRAME_BYTES_MAX,
     link::{FromControl, FromGateway, LinkHello, LinkWelcome},
@@ -13,7 +14,7 @@ use thiserror::Error;
 use tokio::{
     net::TcpStream,
     sync::{OwnedSemaphorePermit, mpsc},
-    time::timeout,
+    time::{MissedTickBehavior, interval, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_tungstenite::{
@@ -29,8 +30,7 @@ use tokio_tungstenite::{
 use super::{
     Shared,
     intake::{Intake, IntakeError, next_frame},
-    limits::{HANDSHAKE_TIMEOUT, QUEUE_FRAMES_MAX, SETTINGS, WRITE_TIMEOUT},
-    peer::{PeerError, gateway_of},
+    limits::{HANDSHAKE_TIMEOUT, HEARTBEAT, QUEUE_FRAMES_MAX, SETTINGS, WRITE_TIMEOUT},
     push::{Closed, Pusher},
     turns::Turn,
     wanted::Wanted,
@@ -52,8 +52,10 @@ pub(super) enum LinkError {
     Overdue,
     #[error("no tls")]
     Tls(#[source] io::Error),
+    #[error("expected a client certificate, found none")]
+    NoCertificate,
     #[error("no gateway")]
-    Peer(#[from] PeerError),
+    Holder(#[from] HolderError),
     #[error("no websocket")]
     Socket(#[from] tungstenite::Error),
     #[error("expected a hello first")]
@@ -112,7 +114,9 @@ async fn greet(
 ) -> Result<(Socket, GatewayId, LinkHello), LinkError> {
     stream.set_nodelay(true).map_err(LinkError::Tls)?;
     let stream = tls.accept(stream).await.map_err(LinkError::Tls)?;
-    let gateway = gateway_of(stream.get_ref().1.peer_certificates())?;
+    let chain = stream.get_ref().1.peer_certificates();
+    let leaf = chain.and_then(<[_]>::first);
+    let gateway = holder(leaf.ok_or(LinkError::NoCertificate)?)?;
     let config = WebSocketConfig::default()
         .max_message_size(Some(LINK_FRAME_BYTES_MAX))
         .max_frame_size(Some(LINK_FRAME_BYTES_MAX))
@@ -203,16 +207,26 @@ async fn hold(
     ended
 }
 
+/// Sends what waits, and a sign of life now and then: while a batch is being applied nothing is read, and nothing that
+/// the gateway asks is answered.
 async fn write(
     mut sink: impl Sink<Message, Error = tungstenite::Error> + Unpin,
     mut queue: mpsc::Receiver<Bytes>,
     gateway: &GatewayId,
 ) -> Result<(), LinkError> {
-    while let Some(frame) = queue.recv().await {
-        let sent = timeout(WRITE_TIMEOUT, sink.send(Message::Binary(frame))).await;
+    let mut heartbeat = interval(HEARTBEAT);
+    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let message = tokio::select! {
+            frame = queue.recv() => match frame {
+                Some(frame) => Message::Binary(frame),
+                None => return Ok(()),
+            },
+            _ = heartbeat.tick() => Message::Ping(Bytes::new()),
+        };
+        let sent = timeout(WRITE_TIMEOUT, sink.send(message)).await;
         sent.map_err(|_| LinkError::Stalled {
             gateway: gateway.clone(),
         })??;
     }
-    Ok(())
 }

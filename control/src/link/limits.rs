@@ -19,6 +19,9 @@ pub(super) const STRANGERS_MAX: usize = 1024;
 /// After a failed accept: descriptors that ran out come back only when something closes.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Between signs of life. Gateways give up after ten seconds without one.
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(4);
+
 /// Without a sign of life. Gateways ping every five seconds.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);
 

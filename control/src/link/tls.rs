@@ -47,8 +47,6 @@ pub(crate) fn server(
     let host = host.ok_or_else(|| LinkTlsError::Url {
         found: link_url.to_owned(),
     })?;
-    // In an address, IPv6 stands in brackets; in a certificate it does not.
-    let host = host.trim_start_matches('[').trim_end_matches(']');
     let identity = authority.issue_link_server(host, now)?;
     let mut roots = RootCertStore::empty();
     roots.add(authority.root().clone())?;

@@ -250,12 +250,26 @@ fn receive(
     message: Option<Result<Message, tungstenite::Error>>,
 ) -> Result<Option<FromControl>, LinkError> {
     match message {
-        Some(Ok(Message::Binary(bytes))) => Ok(Some(FromControl::decode(&bytes)?)),
+        Some(Ok(Message::Binary(bytes))) => understood(FromControl::decode(&bytes)),
         Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(None),
         Some(Ok(Message::Text(_))) => Err(LinkError::OutOfTurn {
             expected: "binary messages",
         }),
         Some(Ok(Message::Close(_))) | None => Err(LinkError::Closed),
         Some(Err(error)) => Err(error.into()),
+    }
+}
+
+/// A frame that means nothing to this gateway, for one node perhaps, must not cost all others their link.
+fn understood(frame: Result<FromControl, FrameError>) -> Result<Option<FromControl>, LinkError> {
+    match frame {
+        Ok(frame) => Ok(Some(frame)),
+        Err(error @ (FrameError::Empty | FrameError::Field { .. })) => {
+            warn!(%error, "a frame of control's is passed over");
+            Ok(None)
+        }
+        Err(error @ (FrameError::TooLarge { .. } | FrameError::Undecodable(_))) => {
+            Err(error.into())
+        }
     }
 }

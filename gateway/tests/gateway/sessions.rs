@@ -11,8 +11,14 @@ use bc_protocol::{
     spec::{DaemonSection, NodeSpec},
 };
 use bytes::Bytes;
-use futures_util::{FutureExt, SinkExt};
-use tokio_tungstenite::tungstenite::Message;
+use futures_util::SinkExt;
+use tokio_tungstenite::tungstenite::{
+    Message,
+    protocol::frame::{
+        Frame,
+        coding::{Data, OpCode},
+    },
+};
 
 use crate::{
     control::{Control, Link},
@@ -262,18 +268,16 @@ async fn a_flood_of_messages_or_bytes_ends_the_session() {
     assert_eq!(session.goodbye().await.reason, GoodbyeReason::Overloaded);
     // Empty fragments never become a message, but they are bytes.
     let mut link = control.link().await;
+    link.listed().await;
     let mut session = node.open(gateway.address, 2).await;
-    while soon(
-        session
-            .socket
-            .send(Message::Ping(Bytes::from(vec![0; 100]))),
-    )
-    .await
-    .is_ok()
-        && session.next().now_or_never().is_none()
+    let fragment = |what| Message::Frame(Frame::message(Bytes::new(), OpCode::Data(what), false));
+    session.send(fragment(Data::Binary)).await;
+    while soon(session.socket.send(fragment(Data::Continue)))
+        .await
+        .is_ok()
     {}
     let reason = closed(&mut link, &node.id).await;
-    assert!(reason.contains("a second"), "{reason}");
+    assert!(reason.contains("burst of 100000"), "{reason}");
 }
 
 #[tokio::test]

@@ -293,9 +293,12 @@ impl Link {
     }
 
     pub(super) async fn next(&mut self) -> FromControl {
-        match soon(self.0.next()).await {
-            Some(Ok(Message::Binary(bytes))) => FromControl::decode(&bytes).unwrap(),
-            other => panic!("expected a frame, found {other:?}"),
+        loop {
+            match soon(self.0.next()).await {
+                Some(Ok(Message::Binary(bytes))) => return FromControl::decode(&bytes).unwrap(),
+                Some(Ok(Message::Ping(_))) => {}
+                other => panic!("expected a frame, found {other:?}"),
+            }
         }
     }
 

@@ -1,0 +1,135 @@
+//! Whom a certificate was issued to.
+//!
+//! Control names nodes and gateways in the certificates that it signs, in one address of one form; whoever is at the
+//! other end of a connection is who that address says. Takes a certificate that TLS has verified already, and verifies
+//! nothing itself. No message is ever asked for an identity.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use thiserror::Error;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use crate::id::{GatewayId, IdError, NodeId};
+
+/// What certificates are issued to.
+pub trait Holder: FromStr<Err = IdError> + Display {
+    /// How the address begins that names one of them.
+    const URN: &str;
+
+    /// The address that names this one.
+    fn urn(&self) -> String {
+        format!("{}{self}", Self::URN)
+    }
+}
+
+impl Holder for NodeId {
+    const URN: &str = "urn:bettercompute:node:";
+}
+
+impl Holder for GatewayId {
+    const URN: &str = "urn:bettercompute:gateway:";
+}
+
+/// Why a verified certificate names nobody of the kind that was expected.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum HolderError {
+    /// Verified, yet not readable.
+    #[error("expected a readable certificate, found: {0}")]
+    Unreadable(String),
+    /// A certificate of the same authority, but of something else.
+    #[error("expected one name {expected}…, found {found}")]
+    Names {
+        /// How the name begins.
+        expected: &'static str,
+        /// How many such names there are.
+        found: usize,
+    },
+    /// The name ends in no id.
+    #[error("expected an id in the certificate")]
+    Id(#[source] IdError),
+}
+
+/// The node, or the gateway, that a certificate in DER was issued to.
+pub fn holder<H: Holder>(der: &[u8]) -> Result<H, HolderError> {
+    let unreadable = |error: &dyn Display| HolderError::Unreadable(error.to_string());
+    let (_, certificate) = X509Certificate::from_der(der).map_err(|error| unreadable(&error))?;
+    let names = certificate
+        .subject_alternative_name()
+        .map_err(|error| unreadable(&error))?;
+    let mut ids = names
+        .iter()
+        .flat_map(|extension| &extension.value.general_names)
+        .filter_map(|name| {
+            if let GeneralName::URI(uri) = name {
+                uri.strip_prefix(H::URN)
+            } else {
+                None
+            }
+        });
+    // Two names would be two identities: whoever checks one of them might act for the other.
+    match (ids.next(), ids.count()) {
+        (Some(id), 0) => id.parse().map_err(HolderError::Id),
+        (first, more) => Err(HolderError::Names {
+            expected: H::URN,
+            found: usize::from(first.is_some()) + more,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair, SanType};
+
+    use super::*;
+
+    fn certificate(uris: &[&str]) -> Vec<u8> {
+        let mut params = CertificateParams::new(vec!["host.example".to_owned()]).unwrap();
+        params.subject_alt_names.extend(
+            uris.iter()
+                .map(|uri| SanType::URI((*uri).try_into().unwrap())),
+        );
+        let made = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        made.der().to_vec()
+    }
+
+    #[test]
+    fn a_holder_is_who_the_certificate_says() {
+        let (node, gateway) = (NodeId::derived(&[]), GatewayId::derived(&[]));
+        assert_eq!(node.urn(), format!("urn:bettercompute:node:{node}"));
+        let both = certificate(&[&node.urn(), &gateway.urn(), "urn:other:x"]);
+        assert_eq!(holder(&both), Ok(node));
+        assert_eq!(holder(&both), Ok(gateway));
+    }
+
+    #[test]
+    fn anything_else_is_nobody() {
+        let [a, b] = [b"a", b"b"].map(|part| NodeId::derived(&[part]).urn());
+        let names = |found| HolderError::Names {
+            expected: NodeId::URN,
+            found,
+        };
+        for (uris, found) in [
+            (vec![], 0),
+            (vec!["urn:bettercompute:gateway:gw_0"], 0),
+            (vec!["URN:bettercompute:node:x"], 0),
+            (vec![a.as_str(), b.as_str()], 2),
+            (vec![a.as_str(), a.as_str()], 2),
+        ] {
+            let error = holder::<NodeId>(&certificate(&uris)).unwrap_err();
+            assert_eq!(error, names(found), "{uris:?}");
+        }
+        for tail in ["", "node_x", "gw_00000000000000000000000000"] {
+            let error = holder::<NodeId>(&certificate(&[&format!("{}{tail}", NodeId::URN)]));
+            assert!(matches!(error, Err(HolderError::Id(_))), "{error:?}");
+        }
+        for bytes in [&b""[..], b"\x30\x03", &[0x30; 300]] {
+            let error = holder::<NodeId>(bytes);
+            assert!(
+                matches!(error, Err(HolderError::Unreadable(_))),
+                "{error:?}"
+            );
+        }
+    }
+}
