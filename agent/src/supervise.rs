@@ -51,6 +51,8 @@ pub(crate) struct Supervision {
     pub(crate) config_path: PathBuf,
     /// What it said when the supervision began.
     pub(crate) config: Config,
+    /// What the node is to log.
+    pub(crate) log: String,
 }
 
 /// Why there is no supervision.

@@ -50,6 +50,8 @@ pub(super) enum ExecError {
     Host(#[from] HostError),
     #[error("expected a record whose binary is not below its floor, found one that is")]
     BelowFloor,
+    #[error("expected the trial's start to be counted, found that bcd boot has not run before it")]
+    Uncounted,
     #[error("expected to die with process {expected}, found the parent to be {found}")]
     Orphaned { expected: Pid, found: Pid },
     #[error("expected the kernel to end this process with its parent, found that it will not")]
@@ -73,6 +75,7 @@ impl Exec {
         let host = Host::new(paths, &config);
         let record = host.status().map_err(ExecError::Host)?;
         let path = binary(&record, host.paths())?;
+        // Every release, older and newer, understands these: they are the contract between a boot loader and a slot.
         let source = Command::new(&path)
             .arg(self.role.name())
             .arg("--config")
@@ -105,6 +108,10 @@ fn binary(record: &Record, paths: &Paths) -> Result<PathBuf, ExecError> {
     let chosen = record.chosen();
     if !record.floor().admits(chosen.sequence) {
         return Err(ExecError::BelowFloor);
+    }
+    // A start that nobody counted would be one more than a trial has.
+    if record.trial().is_some_and(|trial| trial.starts == 0) {
+        return Err(ExecError::Uncounted);
     }
     Ok(paths.slot_binary(chosen.slot))
 }

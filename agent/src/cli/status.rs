@@ -7,7 +7,7 @@ use bc_protocol::digest::Sha256;
 use bc_protocol::id::NodeId;
 use bc_protocol::release::verify_installed;
 use bc_protocol::sequence::{ReleaseFloor, Sequence};
-use bc_protocol::session::{AttemptFacts, Slot, TrialFacts};
+use bc_protocol::session::{AttemptFacts, Outcome, Slot, TrialFacts};
 use bc_protocol::version::Version;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -240,9 +240,21 @@ fn slot_text(slot: Option<&SlotStatus>) -> String {
 fn attempt_text(attempt: &AttemptFacts) -> String {
     let state = if attempt.is_final { "final" } else { "goes on" };
     format!(
-        "{} to {}: {:?} ({state}, tries {}) {}",
-        attempt.id, attempt.target, attempt.outcome, attempt.tries, attempt.message
+        "{} to {}: {} ({state}, tries {}) {}",
+        attempt.id,
+        attempt.target,
+        word(attempt.outcome),
+        attempt.tries,
+        attempt.message
     )
+}
+
+/// An outcome as reports and the JSON spell it.
+fn word(outcome: Outcome) -> String {
+    serde_json::to_value(outcome)
+        .ok()
+        .and_then(|word| word.as_str().map(str::to_owned))
+        .unwrap_or_default()
 }
 
 fn session_text(session: &SessionStatus) -> String {

@@ -22,6 +22,7 @@ impl Supervise {
             package: std::env::current_exe().map_err(CommandError::Image)?,
             config_path: global.config.clone(),
             config,
+            log: global.log.clone(),
         };
         runtime()?.block_on(supervise(supervision))?;
         Ok(())

@@ -140,6 +140,8 @@ fn command(supervision: &Supervision, log: Option<PipeWriter>) -> Command {
         .arg(&supervision.config_path)
         .arg("--state-dir")
         .arg(supervision.host.paths().root())
+        .arg("--log")
+        .arg(&supervision.log)
         .stdin(Stdio::null())
         .process_group(0)
         .kill_on_drop(true);

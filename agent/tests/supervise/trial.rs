@@ -248,3 +248,14 @@ fn a_binary_on_trial_that_never_lets_go_of_the_record_is_killed_for_it() {
     gone(trial);
     assert_went_back(&world);
 }
+
+#[test]
+fn a_trial_whose_start_nobody_counted_does_not_start() {
+    let world = on_trial("echo $$ > $here/trial.pid", 0o755, "60s");
+    let output = world.run(&["exec", "node"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!fs::exists(world.path("trial.pid")).unwrap());
+    assert!(world.run(&["boot"]).status.success());
+    assert!(world.run(&["exec", "node"]).status.success());
+    assert!(fs::exists(world.path("trial.pid")).unwrap());
+}

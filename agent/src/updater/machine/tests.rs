@@ -1,5 +1,8 @@
 //! One attempt after the other, with a clock that jumps.
 
+mod on_trial;
+mod properties;
+
 use std::time::{Duration, Instant};
 
 use bc_protocol::digest::Sha256;
@@ -7,7 +10,6 @@ use bc_protocol::id::AttemptId;
 use bc_protocol::sequence::Sequence;
 use bc_protocol::session::{Outcome, Phase, Slot, TrialFacts};
 use bc_protocol::spec::DaemonSection;
-use proptest::prelude::*;
 
 use super::{Done, Effect, Input, Job, JobId, Lost, Machine, Target, Wakeup};
 use crate::clock;
@@ -349,94 +351,6 @@ fn an_end_that_the_disk_does_not_take_is_not_claimed() {
 }
 
 #[test]
-fn a_trial_is_confirmed_after_the_hold_and_reported_when_it_is_written() {
-    let mut scene = Scene::on_trial();
-    assert_eq!(scene.effects, [Effect::Mark(Stage::Started)]);
-    scene.input(Input::Welcomed);
-    assert_eq!(scene.effects, [Effect::Mark(Stage::Welcomed)]);
-    let welcomed = scene.now;
-    assert_eq!(scene.jump(), Wakeup::SessionHeld);
-    assert_eq!(scene.now - welcomed, HOLD);
-    assert_eq!(scene.job(), Some(Job::Confirm));
-    assert_eq!(
-        scene.machine.last_attempt().unwrap().outcome,
-        Outcome::Running
-    );
-    let confirmed =
-        Attempt::begun(attempt("1.1.0"), "1.1.0").ended(Ending::new(Outcome::Confirmed, "", ""));
-    scene.done(Done::Confirmed(Some(confirmed)));
-    assert_eq!(
-        scene.machine.last_attempt().unwrap().outcome,
-        Outcome::Confirmed
-    );
-    assert_eq!(scene.machine.trial(), None);
-}
-
-#[test]
-fn a_session_that_breaks_before_the_hold_begins_it_anew() {
-    let mut scene = Scene::on_trial();
-    scene.input(Input::Welcomed);
-    scene.now += HOLD / 2;
-    scene.input(Input::Lost(Lost::Closed));
-    assert_eq!(scene.machine.next_wakeup(), None);
-    scene.now += HOLD;
-    scene.input(Input::Tick);
-    assert_eq!(scene.effects, []);
-    scene.input(Input::Welcomed);
-    assert_eq!(
-        scene.machine.next_wakeup(),
-        Some((scene.now + HOLD, Wakeup::SessionHeld))
-    );
-}
-
-#[test]
-fn a_confirmation_that_cannot_be_written_is_tried_again() {
-    let mut scene = Scene::on_trial();
-    scene.input(Input::Welcomed);
-    scene.jump();
-    scene.done(failed(Outcome::Failed));
-    assert_eq!(scene.jump(), Wakeup::ConfirmAgain);
-    assert_eq!(scene.job(), Some(Job::Confirm));
-}
-
-#[test]
-fn a_trial_that_the_watchdog_ended_first_leaves() {
-    let mut scene = Scene::on_trial();
-    scene.input(Input::Welcomed);
-    scene.jump();
-    scene.done(Done::NotOnTrial);
-    assert_eq!(scene.effects, [Effect::Leave]);
-}
-
-#[test]
-fn marks_say_what_the_trial_met_and_a_welcome_stays() {
-    let mut scene = Scene::on_trial();
-    for (input, mark) in [
-        (Input::Lost(Lost::Unreachable), None),
-        (Input::Lost(Lost::NotNow), Some(Stage::NotNow)),
-        (Input::Lost(Lost::NotNow), None),
-        (Input::Lost(Lost::Closed), Some(Stage::Started)),
-        (Input::Welcomed, Some(Stage::Welcomed)),
-        (Input::Lost(Lost::NotNow), None),
-    ] {
-        scene.input(input.clone());
-        let marks: Vec<_> = mark.into_iter().map(Effect::Mark).collect();
-        assert_eq!(scene.effects, marks, "{input:?}");
-    }
-}
-
-#[test]
-fn a_target_that_comes_during_a_trial_waits_for_its_end() {
-    let mut scene = Scene::on_trial();
-    scene.target("1.2.0");
-    assert_eq!(scene.effects, []);
-    scene.input(Input::Welcomed);
-    scene.jump();
-    scene.done(Done::Confirmed(None));
-    assert_eq!(scene.job(), Some(Job::Admit(section("1.2.0"))));
-}
-
-#[test]
 fn an_activated_node_does_nothing_but_leave() {
     let mut scene = Scene::settled();
     scene.activate("1.1.0");
@@ -449,152 +363,5 @@ fn an_activated_node_does_nothing_but_leave() {
     ] {
         scene.input(input);
         assert_eq!(scene.effects, []);
-    }
-}
-
-/// What the world does to a machine.
-#[derive(Clone, Copy, Debug)]
-enum World {
-    Target(u8),
-    NoTarget,
-    Welcomed,
-    Lost,
-    Succeeds,
-    Fails(Outcome),
-    /// An answer to an earlier job.
-    Late,
-    Wait(u64),
-}
-
-fn world() -> impl Strategy<Value = World> {
-    prop_oneof![
-        2 => (0_u8..4).prop_map(World::Target),
-        1 => Just(World::NoTarget),
-        2 => Just(World::Welcomed),
-        1 => Just(World::Lost),
-        6 => Just(World::Succeeds),
-        1 => prop_oneof![Just(Outcome::Failed), Just(Outcome::Refused)].prop_map(World::Fails),
-        1 => Just(World::Late),
-        2 => (0_u64..30).prop_map(World::Wait),
-    ]
-}
-
-fn success(job: &Job) -> Done {
-    match job {
-        Job::Admit(_) => Done::ToDownload,
-        Job::Download(_) => Done::Downloaded,
-        Job::Stage(_) => Done::Staged,
-        Job::Preflight(_) => Done::Passed,
-        Job::Activate(_) => Done::Activated,
-        Job::Note(attempt) => Done::Noted(attempt.clone()),
-        Job::Confirm => Done::Confirmed(None),
-    }
-}
-
-/// What has to hold of everything that a machine asks for, whatever the world does.
-#[derive(Default)]
-struct Judge {
-    target: Option<AttemptId>,
-    ended: Vec<AttemptId>,
-    welcomed: Option<Instant>,
-    proven: bool,
-    left: bool,
-}
-
-impl Judge {
-    fn see(&mut self, scene: &Scene) -> Result<(), TestCaseError> {
-        for effect in &scene.effects {
-            prop_assert!(!self.left, "it goes on after leaving: {effect:?}");
-            match effect {
-                Effect::Start(_, Job::Confirm) => {
-                    // What has held once has been proven: writing it down may take several tries.
-                    let held = self.welcomed.map(|since| scene.now - since);
-                    self.proven |= held >= Some(HOLD);
-                    prop_assert!(self.proven, "confirms after {held:?}");
-                }
-                Effect::Start(_, Job::Note(attempt)) if attempt.is_final() => {
-                    prop_assert!(!self.ended.contains(attempt.id()), "ends twice");
-                }
-                Effect::Start(_, job) => {
-                    if let Some(section) = job.section() {
-                        prop_assert!(
-                            !self.ended.contains(&section.attempt),
-                            "tries again: {job:?}"
-                        );
-                        prop_assert_eq!(Some(&section.attempt), self.target.as_ref());
-                    }
-                }
-                Effect::Leave => self.left = true,
-                Effect::Abandon(_) | Effect::Mark(_) => {}
-            }
-        }
-        Ok(())
-    }
-}
-
-fn play(mut scene: Scene, happenings: &[World]) -> Result<(), TestCaseError> {
-    let mut judge = Judge::default();
-    let mut old = None;
-    for happening in happenings {
-        let running = scene.started.clone();
-        let answer =
-            |done: fn(&Job) -> Done| running.clone().map(|(id, job)| Input::Done(id, done(&job)));
-        let input = match happening {
-            World::Target(number) => {
-                let section = section(&format!("1.{number}.0"));
-                judge.target = Some(section.attempt.clone());
-                Some(Input::Target(Target::Release(section)))
-            }
-            World::NoTarget => {
-                judge.target = None;
-                Some(Input::Target(Target::Anything))
-            }
-            World::Welcomed => {
-                judge.welcomed = Some(scene.now);
-                Some(Input::Welcomed)
-            }
-            World::Lost => {
-                judge.welcomed = None;
-                Some(Input::Lost(Lost::Closed))
-            }
-            World::Succeeds => answer(success),
-            World::Fails(outcome) => running
-                .clone()
-                .map(|(id, _)| Input::Done(id, failed(*outcome))),
-            World::Late => old.map(|id| Input::Done(id, Done::Activated)),
-            World::Wait(seconds) => {
-                scene.now += Duration::from_secs(*seconds);
-                Some(Input::Tick)
-            }
-        };
-        let Some(input) = input else { continue };
-        if let Input::Done(id, Done::Noted(attempt)) = &input
-            && running.as_ref().is_some_and(|(current, _)| current == id)
-            && attempt.is_final()
-        {
-            judge.ended.push(attempt.id().clone());
-        }
-        if matches!(input, Input::Done(..)) && !matches!(happening, World::Late) {
-            old = scene.started.take().map(|(id, _)| id);
-        }
-        scene.input(input);
-        judge.see(&scene)?;
-    }
-    Ok(())
-}
-
-proptest! {
-    #[test]
-    fn whatever_happens_no_attempt_is_tried_again_after_its_end(
-        happenings in prop::collection::vec(world(), 0..200),
-    ) {
-        play(Scene::settled(), &happenings)?;
-    }
-
-    #[test]
-    fn whatever_happens_nothing_is_confirmed_before_the_session_held(
-        happenings in prop::collection::vec(world(), 0..200),
-    ) {
-        play(Scene::on_trial(), &happenings)?;
     }
 }

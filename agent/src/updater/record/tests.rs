@@ -1,5 +1,7 @@
 //! One record, two copies, and everything that can happen to them.
 
+mod properties;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
@@ -8,14 +10,13 @@ use bc_protocol::digest::Sha256;
 use bc_protocol::id::AttemptId;
 use bc_protocol::sequence::{ReleaseFloor, Sequence};
 use bc_protocol::session::{Outcome, Slot};
-use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::file::{self, Counted};
 use super::{Found, Installed, Notice, Record, Store, TransitionError, Trial};
 use crate::clock::{BootId, BootTime, Monotonic};
 use crate::paths::Paths;
-use crate::updater::attempt::{Attempt, Ending, Exit};
+use crate::updater::attempt::{Ending, Exit};
 
 fn digest(name: &str) -> Sha256 {
     Sha256::of(name.as_bytes())
@@ -324,80 +325,6 @@ fn the_lock_is_one_holders_at_a_time() {
     assert!(store.try_lock().unwrap().is_some());
 }
 
-/// What can happen to a record.
-#[derive(Clone, Debug)]
-enum Happening {
-    Try(u64),
-    Start,
-    Confirm,
-    GoBack(Outcome),
-    Note(u8),
-}
-
-fn happening() -> impl Strategy<Value = Happening> {
-    prop_oneof![
-        (0_u64..6).prop_map(Happening::Try),
-        Just(Happening::Start),
-        Just(Happening::Confirm),
-        prop_oneof![Just(Outcome::Crashed), Just(Outcome::Environment)].prop_map(Happening::GoBack),
-        (0_u8..4).prop_map(Happening::Note),
-    ]
-}
-
-fn after(record: Record, happening: &Happening) -> Record {
-    let before = record.clone();
-    let at = BootTime {
-        boot: BootId("boot".to_owned()),
-        now: Monotonic(1),
-    };
-    match happening {
-        Happening::Try(number) => {
-            let trial = trial(&record, *number, &format!("release {number}"));
-            record.trying(trial, "1.0.0").unwrap_or(before)
-        }
-        Happening::Start => record.counting_a_start(&at, Duration::from_secs(1)),
-        Happening::Confirm => match record.trial().map(|trial| trial.digest) {
-            Some(digest) => record.confirming(digest).unwrap(),
-            None => record,
-        },
-        Happening::GoBack(outcome) => record.going_back(Ending::new(*outcome, "", "")),
-        Happening::Note(name) => {
-            let begun = Attempt::begun(attempt(&format!("note {name}")), "1.0.0");
-            record.noting(begun).unwrap_or(before)
-        }
-    }
-}
-
-proptest! {
-    /// I2, I3, I4: whatever happens, the floor rises only by a confirmation, to the trial's own sequence, and what is
-    /// chosen is never below it.
-    #[test]
-    fn the_floor_never_falls(happenings in prop::collection::vec(happening(), 0..60)) {
-        let mut record = Record::seeded(Slot::A, digest("package"));
-        for happening in &happenings {
-            let next = after(record.clone(), happening);
-            prop_assert!(next.floor() >= record.floor());
-            prop_assert!(next.floor().admits(next.chosen().sequence));
-            prop_assert!(next.floor().admits(next.confirmed().sequence));
-            if next.floor() != record.floor() {
-                let trial = record.trial().unwrap().sequence;
-                prop_assert!(matches!(happening, Happening::Confirm));
-                prop_assert_eq!(next.floor().sequence(), trial);
-            }
-            prop_assert!(next.is_sound());
-            let counted = Counted { counter: 1, record: next.clone() };
-            let read = file::decode(&file::encode(&counted).unwrap()).unwrap();
-            prop_assert_eq!(read.record, next.clone());
-            record = next;
-        }
-    }
-
-    #[test]
-    fn any_bytes_are_a_record_or_none(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        prop_assert!(file::decode(&bytes).is_err());
-    }
-}
-
 #[test]
 fn a_recovered_record_has_the_floor_of_what_it_found() {
     let record = Record::recovered(Installed {
@@ -407,4 +334,22 @@ fn a_recovered_record_has_the_floor_of_what_it_found() {
     });
     assert_eq!(record.floor().sequence(), sequence(9));
     assert_eq!(record.notice(), Some(Notice::Recovered));
+}
+
+#[test]
+fn a_change_is_kept_where_one_copy_can_be_written_and_refused_where_the_first_cannot() {
+    for stuck in 0..2 {
+        let (_folder, paths, store) = home();
+        store.lock().unwrap().write(&on_trial()).unwrap();
+        let path = &paths.record_copies()[stuck];
+        fs::remove_file(path).unwrap();
+        // Nothing is renamed over a folder that is not empty.
+        fs::create_dir_all(path.join("in the way")).unwrap();
+        let written = store.lock().unwrap().write(&went_back());
+        let truth = store.read();
+        match written {
+            Ok(()) => assert_eq!(truth, found(&went_back())),
+            Err(_) => assert_eq!(truth, found(&on_trial())),
+        }
+    }
 }
