@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anstream::ColorChoice;
 use clap::{Command as Tree, CommandFactory, FromArgMatches, Parser, Subcommand};
+use dialoguer::console;
 
 mod ask;
 mod client;
@@ -135,7 +136,11 @@ fn refuse(error: &clap::Error) -> ExitCode {
 fn run(command: Command, flags: &Globals) -> ExitCode {
     match flags.color {
         Some(Color::Always) => ColorChoice::Always.write_global(),
-        Some(Color::Never) => ColorChoice::Never.write_global(),
+        Some(Color::Never) => {
+            ColorChoice::Never.write_global();
+            // Bars and questions have their own switch.
+            console::set_colors_enabled_stderr(false);
+        }
         Some(Color::Auto) | None => {}
     }
     match command {

@@ -5,7 +5,7 @@
 use std::io::{self, IsTerminal};
 
 use clap::Args;
-use dialoguer::Confirm;
+use dialoguer::{Confirm, console::Term};
 
 use super::failure::Failure;
 
@@ -33,12 +33,23 @@ pub(super) fn confirm(question: &str, consent: &Consent) -> Result<(), Failure> 
         .with_prompt(question)
         .default(false)
         .interact()
-        .map_err(Failure::Terminal)?;
+        .map_err(unanswered)?;
     if agreed {
         Ok(())
     } else {
         Err(Failure::Declined)
     }
+}
+
+/// Why there is no answer. Ctrl-C leaves the cursor hidden, as it was while the question stood.
+pub(super) fn unanswered(error: dialoguer::Error) -> Failure {
+    let dialoguer::Error::IO(cause) = &error;
+    if cause.kind() == io::ErrorKind::Interrupted {
+        // A terminal that does not show it has gone away.
+        let _gone = Term::stderr().show_cursor();
+        return Failure::Interrupted;
+    }
+    Failure::Terminal(error)
 }
 
 /// Whether somebody sits there who can answer.

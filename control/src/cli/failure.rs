@@ -58,6 +58,9 @@ pub(super) enum Failure {
     /// The operator was asked and said no.
     #[error("not confirmed; nothing was changed")]
     Declined,
+    /// Ctrl-C at a question.
+    #[error("interrupted; nothing was changed")]
+    Interrupted,
     /// The terminal does not work.
     #[error("cannot ask on the terminal")]
     Terminal(#[source] dialoguer::Error),
@@ -84,12 +87,7 @@ impl Failure {
             Self::Client(_) | Self::Settings(_) | Self::Contexts(_) | Self::Usage(_) => Exit::Usage,
             Self::Cleartext { .. } => Exit::Usage,
             Self::TimedOut { .. } => Exit::TimedOut,
-            // Ctrl-C at the question.
-            Self::Terminal(dialoguer::Error::IO(error))
-                if error.kind() == io::ErrorKind::Interrupted =>
-            {
-                Exit::Interrupted
-            }
+            Self::Interrupted => Exit::Interrupted,
             Self::Print(_)
             | Self::Read { .. }
             | Self::Write { .. }
@@ -126,6 +124,7 @@ impl Failure {
             | Self::Write { .. }
             | Self::Content { .. }
             | Self::Declined
+            | Self::Interrupted
             | Self::Terminal(_)
             | Self::TimedOut { .. }
             | Self::Runtime(_) => word_of(self.exit()),
@@ -189,6 +188,7 @@ impl Failure {
             | Self::Write { .. }
             | Self::Content { .. }
             | Self::Declined
+            | Self::Interrupted
             | Self::Terminal(_)
             | Self::TimedOut { .. }
             | Self::NoPool { .. }
@@ -228,6 +228,7 @@ impl Failure {
             | Self::Read { .. }
             | Self::Write { .. }
             | Self::Content { .. }
+            | Self::Interrupted
             | Self::Terminal(_)
             | Self::TimedOut { .. }
             | Self::Runtime(_) => None,

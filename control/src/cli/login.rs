@@ -9,7 +9,7 @@ use clap::Args;
 use dialoguer::{Input, Password};
 
 use super::{
-    ask::is_interactive,
+    ask::{is_interactive, unanswered},
     client::CallError,
     contexts::{self, Context, Contexts, Hidden},
     exit::Exit,
@@ -79,7 +79,7 @@ fn settings(
         .with_prompt("Address of control")
         .default(settings.url.value.to_string())
         .interact_text()
-        .map_err(Failure::Terminal)?;
+        .map_err(unanswered)?;
     let flags = Globals {
         url: Some(asked),
         ..flags.clone()
@@ -92,7 +92,7 @@ fn ask_for_token() -> Result<Secret, Failure> {
         let token = Password::new()
             .with_prompt("API token")
             .interact()
-            .map_err(Failure::Terminal)?;
+            .map_err(unanswered)?;
         return Ok(Secret::new(&token));
     }
     let mut line = zeroize::Zeroizing::new(String::new());

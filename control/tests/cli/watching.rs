@@ -152,7 +152,7 @@ fn a_rollout_that_is_not_there_is_not_waited_for() {
 }
 
 fn interrupt(child: &Child) {
-    let pid = child.id().to_string();
-    let sent = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    let kill = format!("kill -INT {}", child.id());
+    let sent = Command::new("sh").args(["-c", &kill]).status().unwrap();
     assert!(sent.success());
 }

@@ -17,7 +17,7 @@ pub(in crate::cli) struct Enrol {
     /// What people call the gateway
     #[arg(value_name = "NAME")]
     name: String,
-    /// Where nodes reach it: wss://HOST[:PORT]/session
+    /// Where nodes reach it, such as wss://gateway.example:8443/session
     #[arg(long, value_name = "URL", value_parser = session_url)]
     url: Url,
     #[command(flatten)]

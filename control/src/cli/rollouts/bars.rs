@@ -2,13 +2,16 @@
 //!
 //! Takes the states of a rollout, draws them. Decides nothing.
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressFinish, ProgressStyle};
 
 use super::{
     changes::node_changes,
     progress::{Phase, Wave, in_words, settled, state_in_words, total, waves},
 };
 use crate::{api::rollout::Rollout, cli::sheet::printable};
+
+const TITLE: &str = "{msg}";
+const WAVE: &str = "  wave {prefix:<2} {bar:32.cyan} {pos:>4}/{len:<4} {msg}";
 
 /// The bars of one rollout.
 #[derive(Debug)]
@@ -23,7 +26,7 @@ impl Bars {
     /// No bars yet: how many there will be is not known before the first state.
     pub(super) fn new() -> Self {
         let screen = MultiProgress::new();
-        let title = screen.add(ProgressBar::new_spinner().with_style(style("{msg}")));
+        let title = screen.add(ProgressBar::new_spinner().with_style(style(TITLE)));
         Self {
             screen,
             title,
@@ -39,14 +42,17 @@ impl Bars {
             let _unseen = self.screen.println(printable(&line));
         }
         self.title.set_message(printable(&state_in_words(rollout)));
-        self.title.tick();
-        let waves = waves(rollout);
-        for (index, wave) in waves.iter().enumerate() {
-            let bar = self.bar(index, wave.number);
-            bar.set_length(u64::from(total(&wave.counts)));
-            bar.set_position(u64::from(settled(&wave.counts)));
-            bar.set_message(message(wave));
-            bar.tick();
+        let before = self.last.as_ref().map(waves).unwrap_or_default();
+        for (index, wave) in waves(rollout).iter().enumerate() {
+            match self.waves.get(index) {
+                None => self.waves.push(self.bar(wave)),
+                // Drawing what has not changed would only make the terminal flicker.
+                Some(_) if before.get(index) == Some(wave) => {}
+                Some(bar) => {
+                    bar.set_position(u64::from(settled(&wave.counts)));
+                    bar.set_message(message(wave));
+                }
+            }
         }
         self.last = Some(rollout.clone());
     }
@@ -55,7 +61,6 @@ impl Bars {
     pub(super) fn silent(&self, error: &str) {
         self.title
             .set_message(format!("{}; trying again", printable(error)));
-        self.title.tick();
     }
 
     /// Leaves the bars as they are.
@@ -66,15 +71,16 @@ impl Bars {
         self.title.finish_and_clear();
     }
 
-    fn bar(&mut self, index: usize, number: usize) -> ProgressBar {
-        if let Some(bar) = self.waves.get(index) {
-            return bar.clone();
-        }
-        let style =
-            style("  wave {prefix:<2} {bar:32} {pos:>4}/{len:<4} {msg}").progress_chars("━╸─");
-        let bar = self.screen.add(ProgressBar::new(0).with_style(style));
-        bar.set_prefix(number.to_string());
-        self.waves.push(bar.clone());
+    fn bar(&self, wave: &Wave) -> ProgressBar {
+        let bar = ProgressBar::new(u64::from(total(&wave.counts)))
+            .with_style(style(WAVE).progress_chars("━╸─"))
+            // Ctrl-C leaves what was to be seen.
+            .with_finish(ProgressFinish::Abandon)
+            .with_position(u64::from(settled(&wave.counts)))
+            .with_prefix(wave.number.to_string())
+            .with_message(message(wave));
+        let bar = self.screen.add(bar);
+        bar.tick();
         bar
     }
 }
@@ -87,7 +93,19 @@ fn message(wave: &Wave) -> String {
     }
 }
 
-/// The templates are this file's own; a test reads them all.
+/// The templates are this file's own, and a test reads them.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_templates_can_be_read() {
+        for template in [TITLE, WAVE] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
 }

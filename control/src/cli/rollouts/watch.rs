@@ -80,6 +80,23 @@ async fn watch(
     rollout: RolloutId,
     patience: Option<Duration>,
 ) -> Result<Exit, Failure> {
+    tokio::select! {
+        biased;
+        ended = within(patience, online, &rollout) => ended,
+        Ok(()) = tokio::signal::ctrl_c() => {
+            note(&format!(
+                "  hint: the rollout goes on; `better-compute rollouts pause {rollout}` would hold it"
+            ));
+            Ok(Exit::Interrupted)
+        }
+    }
+}
+
+async fn within(
+    patience: Option<Duration>,
+    online: &Online,
+    rollout: &RolloutId,
+) -> Result<Exit, Failure> {
     let mut shown = Shown::new(&online.printer);
     let followed = follow(online, rollout.clone(), &mut shown);
     let Some(patience) = patience else {
