@@ -9,6 +9,7 @@ pub(crate) mod load;
 pub(crate) mod read;
 
 mod node;
+mod queries;
 
 use bc_protocol::id::RolloutId;
 use thiserror::Error;

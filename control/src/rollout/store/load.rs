@@ -11,7 +11,8 @@ use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 
 use super::{
     StoreError,
-    node::{self, UnknownWord, columns},
+    node::{self, UnknownWord},
+    queries,
 };
 use crate::{
     api::rollout::{RolloutState, RowCounts},
@@ -185,17 +186,10 @@ async fn pools(
 }
 
 async fn flights(conn: &mut SqliteConnection, id: &RolloutId) -> Result<Vec<Flight>, sqlx::Error> {
-    let rows = sqlx::query(concat!(
-        "SELECT ",
-        columns!(),
-        ", EXISTS (SELECT 1 FROM daemon_releases d WHERE d.version = r.from_version) AS from_registered
-         , EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = r.node_id AND d.reason <> r.rollout_id) AS shared
-         FROM rollout_nodes r JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
-         WHERE r.rollout_id = $1 AND r.state IN ('upgrading', 'rolling-back') ORDER BY r.place"
-    ))
-    .bind(id.as_str())
-    .fetch_all(conn)
-    .await?;
+    let rows = sqlx::query(queries::FLIGHTS)
+        .bind(id.as_str())
+        .fetch_all(conn)
+        .await?;
     rows.iter().map(flight).collect()
 }
 
@@ -224,17 +218,11 @@ fn place(row: &SqliteRow) -> Result<Place, sqlx::Error> {
 }
 
 async fn pending(conn: &mut SqliteConnection, open: Open<'_>) -> Result<Vec<Waiting>, sqlx::Error> {
-    let mut rows = sqlx::query(concat!(
-        "SELECT ",
-        columns!(),
-        ", (SELECT min(d.reason) FROM disruptions d WHERE d.node_id = r.node_id) AS disrupted_by
-         FROM rollout_nodes r JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
-         WHERE r.rollout_id = $1 AND r.wave = $2 AND r.state = 'pending' ORDER BY r.place"
-    ))
-    .bind(open.id.as_str())
-    .bind(open.wave)
-    .fetch_all(&mut *conn)
-    .await?;
+    let mut rows = sqlx::query(queries::PENDING)
+        .bind(open.id.as_str())
+        .bind(open.wave)
+        .fetch_all(&mut *conn)
+        .await?;
     rows.extend(out_of_scope_later(conn, open).await?);
     rows.iter()
         .map(|row| {
@@ -247,8 +235,6 @@ async fn pending(conn: &mut SqliteConnection, open: Open<'_>) -> Result<Vec<Wait
         .collect()
 }
 
-/// Pending rows of later waves whose node is removed, in maintenance or in an archived pool. Read from the few such
-/// nodes, not from the many rows that wait.
 async fn out_of_scope_later(
     conn: &mut SqliteConnection,
     open: Open<'_>,
@@ -257,43 +243,22 @@ async fn out_of_scope_later(
         Scope::NotInMaintenance => true,
         Scope::MaintenanceToo => false,
     };
-    sqlx::query(concat!(
-        "SELECT ",
-        columns!(),
-        ", NULL AS disrupted_by
-         FROM (SELECT n.id FROM rollout_pools p CROSS JOIN nodes n ON n.pool_id = p.pool_id
-               WHERE p.rollout_id = $1 AND (n.removed_at IS NOT NULL OR n.maintenance = 1)
-                 AND (n.removed_at IS NOT NULL OR $3)
-               UNION
-               SELECT n.id FROM rollout_pools p CROSS JOIN pools q ON q.id = p.pool_id
-               CROSS JOIN nodes n ON n.pool_id = p.pool_id
-               WHERE p.rollout_id = $1 AND q.archived_at IS NOT NULL AND n.removed_at IS NULL) o
-         CROSS JOIN rollout_nodes r ON r.node_id = o.id AND r.rollout_id = $1
-         JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
-         WHERE r.state = 'pending' AND r.wave > $2 ORDER BY r.place"
-    ))
-    .bind(open.id.as_str())
-    .bind(open.wave)
-    .bind(passes_maintenance)
-    .fetch_all(conn)
-    .await
+    sqlx::query(queries::OUT_OF_SCOPE)
+        .bind(open.id.as_str())
+        .bind(open.wave)
+        .bind(passes_maintenance)
+        .fetch_all(conn)
+        .await
 }
 
 async fn lingering(
     conn: &mut SqliteConnection,
     id: &RolloutId,
 ) -> Result<Vec<Lingering>, sqlx::Error> {
-    let rows = sqlx::query(concat!(
-        "SELECT ",
-        columns!(),
-        ", EXISTS (SELECT 1 FROM disruptions o WHERE o.node_id = d.node_id AND o.reason <> d.reason) AS shared
-         FROM disruptions d CROSS JOIN rollout_nodes r ON r.node_id = d.node_id AND r.rollout_id = d.reason
-         JOIN nodes n ON n.id = d.node_id LEFT JOIN node_facts f ON f.node_id = d.node_id
-         WHERE d.reason = $1 AND r.state NOT IN ('upgrading', 'rolling-back') ORDER BY r.place"
-    ))
-    .bind(id.as_str())
-    .fetch_all(conn)
-    .await?;
+    let rows = sqlx::query(queries::LINGERING)
+        .bind(id.as_str())
+        .fetch_all(conn)
+        .await?;
     rows.iter()
         .map(|row| {
             Ok(Lingering {
@@ -310,33 +275,23 @@ async fn troubles(
     conn: &mut SqliteConnection,
     open: Open<'_>,
 ) -> Result<BTreeMap<String, u32>, sqlx::Error> {
-    let rows = sqlx::query(
-        "SELECT coalesce(error_code, 'failed') AS code, count(*) AS nodes FROM rollout_nodes
-         WHERE rollout_id = $1 AND wave = $2 AND state = 'failed' GROUP BY 1",
-    )
-    .bind(open.id.as_str())
-    .bind(open.wave)
-    .fetch_all(conn)
-    .await?;
+    let rows = sqlx::query(queries::TROUBLES)
+        .bind(open.id.as_str())
+        .bind(open.wave)
+        .fetch_all(conn)
+        .await?;
     rows.iter()
         .map(|row| Ok((row.try_get("code")?, number(row, "nodes")?)))
         .collect()
 }
 
-/// Read from the few nodes that went away since the rollout was created, not from the many that succeeded.
 async fn lost(conn: &mut SqliteConnection, open: Open<'_>) -> Result<Vec<Lost>, sqlx::Error> {
-    let rows = sqlx::query(
-        "SELECT f.node_id, f.since
-         FROM node_facts f CROSS JOIN rollout_nodes r ON r.node_id = f.node_id AND r.rollout_id = $1
-         WHERE f.online = 0 AND f.since >= $3
-           AND r.wave = $2 AND r.state = 'succeeded' AND f.since >= r.finished_at
-         ORDER BY f.node_id",
-    )
-    .bind(open.id.as_str())
-    .bind(open.wave)
-    .bind(open.created_at.millis())
-    .fetch_all(conn)
-    .await?;
+    let rows = sqlx::query(queries::LOST)
+        .bind(open.id.as_str())
+        .bind(open.wave)
+        .bind(open.created_at.millis())
+        .fetch_all(conn)
+        .await?;
     rows.iter()
         .map(|row| {
             Ok(Lost {

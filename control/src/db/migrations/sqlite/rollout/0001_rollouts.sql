@@ -86,13 +86,12 @@ CREATE TABLE rollout_nodes (
     PRIMARY KEY (rollout_id, place)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX rollout_nodes_by_node ON rollout_nodes (node_id, rollout_id);
-CREATE INDEX rollout_nodes_pending ON rollout_nodes (rollout_id, wave, place) WHERE state = 'pending';
-CREATE INDEX rollout_nodes_in_flight ON rollout_nodes (rollout_id, place) WHERE state IN ('upgrading', 'rolling-back');
-CREATE INDEX rollout_nodes_failed ON rollout_nodes (rollout_id, wave, error_code) WHERE state = 'failed';
+-- Every query of a pass names the state, so that it never reads the rows of the others.
+CREATE INDEX rollout_nodes_by_state ON rollout_nodes (rollout_id, state, wave, place);
 
 -- Nodes that rollouts pass over.
 CREATE INDEX nodes_out_of_scope ON nodes (pool_id, id) WHERE removed_at IS NOT NULL OR maintenance = 1;
 
 -- What one rollout holds of the pools' budgets, and who went away lately: both are read in every pass.
 CREATE INDEX disruptions_by_reason ON disruptions (reason, node_id);
-CREATE INDEX node_facts_offline ON node_facts (since) WHERE online = 0;
+CREATE INDEX node_facts_by_presence ON node_facts (online, since, node_id);

@@ -1,0 +1,109 @@
+//! The queries of a snapshot that run in every pass.
+//!
+//! Each begins at an index that leads to what it looks for: the few rows in flight, pending in the open wave, failed in
+//! it, or gone away. None reads all rows of a rollout. Where a part is materialized, that is why: without statistics
+//! SQLite prefers the primary key to an index that does not hold every column, and the key holds everybody.
+
+use super::node::columns;
+
+/// Rows in flight, in order.
+pub(super) const FLIGHTS: &str = concat!(
+    "WITH i AS MATERIALIZED (
+         SELECT place FROM rollout_nodes WHERE rollout_id = $1 AND state IN ('upgrading', 'rolling-back'))
+     SELECT ",
+    columns!(),
+    ", EXISTS (SELECT 1 FROM daemon_releases d WHERE d.version = r.from_version) AS from_registered
+     , EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = r.node_id AND d.reason <> r.rollout_id) AS shared
+     FROM i CROSS JOIN rollout_nodes r ON r.rollout_id = $1 AND r.place = i.place
+     JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
+     ORDER BY r.place"
+);
+
+/// Pending rows of one wave, in order.
+pub(super) const PENDING: &str = concat!(
+    "WITH i AS MATERIALIZED (
+         SELECT place FROM rollout_nodes WHERE rollout_id = $1 AND state = 'pending' AND wave = $2)
+     SELECT ",
+    columns!(),
+    ", (SELECT min(d.reason) FROM disruptions d WHERE d.node_id = r.node_id) AS disrupted_by
+     FROM i CROSS JOIN rollout_nodes r ON r.rollout_id = $1 AND r.place = i.place
+     JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
+     ORDER BY r.place"
+);
+
+/// Pending rows of later waves whose node is removed, in maintenance or in an archived pool. Read from the few such
+/// nodes, not from the many rows that wait.
+pub(super) const OUT_OF_SCOPE: &str = concat!(
+    "WITH i AS MATERIALIZED (
+         SELECT n.id FROM rollout_pools p CROSS JOIN nodes n ON n.pool_id = p.pool_id
+         WHERE p.rollout_id = $1 AND (n.removed_at IS NOT NULL OR n.maintenance = 1)
+           AND (n.removed_at IS NOT NULL OR $3)
+         UNION
+         SELECT n.id FROM rollout_pools p CROSS JOIN pools q ON q.id = p.pool_id
+         CROSS JOIN nodes n ON n.pool_id = p.pool_id
+         WHERE p.rollout_id = $1 AND q.archived_at IS NOT NULL AND n.removed_at IS NULL)
+     SELECT ",
+    columns!(),
+    ", NULL AS disrupted_by
+     FROM i CROSS JOIN rollout_nodes r ON r.node_id = i.id AND r.rollout_id = $1
+     JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
+     WHERE r.state = 'pending' AND r.wave > $2 ORDER BY r.place"
+);
+
+/// Settled rows whose node still holds a place.
+pub(super) const LINGERING: &str = concat!(
+    "SELECT ",
+    columns!(),
+    ", EXISTS (SELECT 1 FROM disruptions o WHERE o.node_id = d.node_id AND o.reason <> d.reason) AS shared
+     FROM disruptions d CROSS JOIN rollout_nodes r ON r.node_id = d.node_id AND r.rollout_id = d.reason
+     JOIN nodes n ON n.id = d.node_id LEFT JOIN node_facts f ON f.node_id = d.node_id
+     WHERE d.reason = $1 AND r.state NOT IN ('upgrading', 'rolling-back') ORDER BY r.place"
+);
+
+/// Failed rows of one wave, by code.
+pub(super) const TROUBLES: &str = "
+    WITH i AS MATERIALIZED (
+        SELECT place FROM rollout_nodes WHERE rollout_id = $1 AND state = 'failed' AND wave = $2)
+    SELECT coalesce(r.error_code, 'failed') AS code, count(*) AS nodes
+    FROM i CROSS JOIN rollout_nodes r ON r.rollout_id = $1 AND r.place = i.place GROUP BY 1";
+
+/// Succeeded rows of one wave whose node has gone away since.
+pub(super) const LOST: &str = "
+    SELECT f.node_id, f.since
+    FROM node_facts f CROSS JOIN rollout_nodes r ON r.node_id = f.node_id AND r.rollout_id = $1
+    WHERE f.online = 0 AND f.since >= $3
+      AND r.wave = $2 AND r.state = 'succeeded' AND f.since >= r.finished_at";
+
+#[cfg(test)]
+mod tests {
+    use super::{FLIGHTS, LINGERING, LOST, OUT_OF_SCOPE, PENDING, TROUBLES};
+    use crate::db::tests::fresh;
+    use sqlx::{AssertSqlSafe, Row as _};
+
+    /// What a pass costs grows with what changed, not with the fleet.
+    #[tokio::test]
+    async fn no_query_of_a_pass_reads_every_row() {
+        let (db, _dir) = fresh().await;
+        for (query, index) in [
+            (FLIGHTS, "rollout_nodes_by_state"),
+            (PENDING, "rollout_nodes_by_state"),
+            (OUT_OF_SCOPE, "nodes_out_of_scope"),
+            (LINGERING, "disruptions_by_reason"),
+            (TROUBLES, "rollout_nodes_by_state"),
+            (LOST, "node_facts_by_presence"),
+        ] {
+            let rows = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {query}")))
+                .fetch_all(db.reader())
+                .await
+                .unwrap();
+            let steps: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
+            let steps = steps.join("\n");
+            assert!(steps.contains(index), "{index} is not used:\n{steps}");
+            let everything = |step: &str| {
+                (step.starts_with("SCAN") && step != "SCAN i")
+                    || step.contains("USING PRIMARY KEY (rollout_id=?)")
+            };
+            assert!(!steps.lines().any(everything), "{steps}");
+        }
+    }
+}
