@@ -15,7 +15,6 @@ use super::{Done, Effect, Input, Job, JobId, Lost, Machine, Target, Wakeup};
 use crate::clock;
 use crate::updater::attempt::{Attempt, Ending};
 use crate::updater::running::Running;
-use crate::updater::watchdog::Stage;
 
 const HOLD: Duration = Duration::from_secs(10);
 
