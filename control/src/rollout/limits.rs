@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// A node that is back within this was only reconnecting, or rebooting.
+/// A node that is back within this was only reconnecting, or rebooting; and so long nodes have to come back once a
+/// gateway is linked again.
 pub(crate) const RECONNECT: Duration = Duration::from_secs(60);
 
 /// For so long a new process passes nobody over: after its own start, nodes are still on their way back to it.

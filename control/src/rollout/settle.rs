@@ -6,7 +6,7 @@
 use bc_protocol::{id::AttemptId, session::Outcome};
 
 use super::snapshot::{AttemptSaid, Flight, Node, Pool, Scope, Terms, Trouble};
-use crate::{api::rollout::RowState, clock::Moment};
+use crate::api::rollout::RowState;
 
 /// What becomes of a row in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,14 +25,23 @@ pub(crate) enum Verdict {
     Skipped(Trouble),
 }
 
+/// Whether a flight may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Time {
+    /// It has time left, or nobody could have seen it end.
+    Left,
+    /// It has taken too long.
+    Over,
+}
+
 /// Judges a row in flight.
-pub(crate) fn judge(flight: &Flight, terms: &Terms, now: Moment) -> Verdict {
+pub(crate) fn judge(flight: &Flight, terms: &Terms, time: Time) -> Verdict {
     if flight.node.removed {
         return Verdict::Failed(Trouble::new("removed", "the node was removed"));
     }
     match flight.row.state {
-        RowState::Upgrading => upgrading(flight, terms, now),
-        RowState::RollingBack => rolling_back(flight, terms, now),
+        RowState::Upgrading => upgrading(flight, terms, time),
+        RowState::RollingBack => rolling_back(flight, terms, time),
         RowState::Pending
         | RowState::Succeeded
         | RowState::Failed
@@ -41,15 +50,16 @@ pub(crate) fn judge(flight: &Flight, terms: &Terms, now: Moment) -> Verdict {
     }
 }
 
-fn upgrading(flight: &Flight, terms: &Terms, now: Moment) -> Verdict {
+fn upgrading(flight: &Flight, terms: &Terms, time: Time) -> Verdict {
     if let Some(verdict) = reported(flight, |version| version == &terms.version) {
         return match verdict {
             Reported::Arrived => Verdict::Succeeded,
             Reported::GaveUp(trouble) => Verdict::Failed(trouble),
         };
     }
-    if now < flight.deadline {
-        return shows(flight);
+    match time {
+        Time::Left => return shows(flight),
+        Time::Over => {}
     }
     if !has_seen(&flight.node, &flight.attempt) {
         let message = format!(
@@ -61,7 +71,7 @@ fn upgrading(flight: &Flight, terms: &Terms, now: Moment) -> Verdict {
     Verdict::Failed(overdue(flight, terms))
 }
 
-fn rolling_back(flight: &Flight, terms: &Terms, now: Moment) -> Verdict {
+fn rolling_back(flight: &Flight, terms: &Terms, time: Time) -> Verdict {
     // The floor is what the node has confirmed, whoever it was told by: from there on it goes forward only.
     let confirmed = flight
         .node
@@ -83,8 +93,9 @@ fn rolling_back(flight: &Flight, terms: &Terms, now: Moment) -> Verdict {
             Reported::GaveUp(trouble) => Verdict::Failed(trouble),
         };
     }
-    if now < flight.deadline {
-        return shows(flight);
+    match time {
+        Time::Left => return shows(flight),
+        Time::Over => {}
     }
     Verdict::Failed(overdue(flight, terms))
 }

@@ -319,9 +319,16 @@ impl Node {
 
 impl Context {
     /// From when on a node that went away at `since` counts as away: a short gap is a reconnect, and while no gateway
-    /// was linked nobody could be seen.
+    /// was linked nobody could be seen. None while none is.
     pub(crate) fn away_from(&self, since: Moment) -> Option<Moment> {
         let links_since = self.links_since?;
-        Some(since.plus(super::limits::RECONNECT).max(links_since))
+        Some(since.max(links_since).plus(super::limits::RECONNECT))
+    }
+
+    /// From when on a node whose flight ends at `deadline` has taken too long. What it did while no gateway was linked
+    /// is not known before it has had the time to report it. None while none is.
+    pub(crate) fn overdue_from(&self, deadline: Moment) -> Option<Moment> {
+        let links_since = self.links_since?;
+        Some(deadline.max(links_since.plus(super::limits::RECONNECT)))
     }
 }

@@ -77,11 +77,16 @@ impl<'a> Pass<'a> {
     }
 
     fn settle_flight(&mut self, flight: &Flight) {
-        match settle::judge(flight, &self.snapshot.terms, self.now) {
-            settle::Verdict::GoesOn => self.wake(flight.deadline, Wakeup::Overdue),
+        let overdue_at = self.snapshot.context.overdue_from(flight.deadline);
+        let time = match overdue_at {
+            Some(at) if at <= self.now => settle::Time::Over,
+            Some(_) | None => settle::Time::Left,
+        };
+        match settle::judge(flight, &self.snapshot.terms, time) {
+            settle::Verdict::GoesOn => self.wake_overdue(overdue_at),
             settle::Verdict::Shows(trouble) => {
                 self.change(&flight.row, Step::Show(trouble));
-                self.wake(flight.deadline, Wakeup::Overdue);
+                self.wake_overdue(overdue_at);
             }
             settle::Verdict::Succeeded => {
                 self.land(flight, Step::Succeed);
@@ -99,6 +104,12 @@ impl<'a> Pass<'a> {
                 self.land(flight, Step::Skip(trouble));
                 self.vacate_if_at_rest(flight);
             }
+        }
+    }
+
+    fn wake_overdue(&mut self, at: Option<Moment>) {
+        if let Some(at) = at {
+            self.wake(at, Wakeup::Overdue);
         }
     }
 

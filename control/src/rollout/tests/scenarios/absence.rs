@@ -133,7 +133,7 @@ fn nobody_is_passed_over_while_no_gateway_is_linked() {
         links up
         why
           a2: offline for 7200s
-          next in 300s: OfflineTooLong
+          next in 360s: OfflineTooLong
         +6m
           a2 skipped, offline: the node has been offline since 2001-09-09T01:46:40.000Z
           rollout.completed, wave 1
@@ -161,6 +161,54 @@ fn a_node_that_returns_in_time_takes_part() {
         a2 obeys
           a2 succeeded
           rollout.completed, wave 1
+        ",
+    );
+}
+
+#[test]
+fn time_does_not_run_out_while_no_gateway_is_linked() {
+    check(
+        "
+        pools a=2
+        waves=100
+          a1 upgrading from 1.0.0
+        a1 works
+        links down
+        +12h
+        why
+          a2: 1 of 1 places taken
+          next: when something happens
+        links up
+        why
+          a2: 1 of 1 places taken
+          next in 60s: Overdue
+        a1 obeys
+          a1 succeeded
+          a2 upgrading from 1.0.0
+        ",
+    );
+}
+
+#[test]
+fn nodes_have_time_to_come_back_once_a_gateway_is_linked_again() {
+    check(
+        "
+        pools a=2
+        waves=50,100 ratio=0
+          a1 upgrading from 1.0.0
+        a1 obeys
+          a1 succeeded
+        links down
+        a1 leaves
+        +5m
+        links up
+        why
+          all: soaking for 300s
+          next in 60s: Lost
+        a1 returns
+        +5m
+          rollout.wave, wave 1
+          a2 upgrading from 1.0.0
         ",
     );
 }
