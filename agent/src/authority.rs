@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use bc_protocol::id::NodeId;
+use bc_protocol::{certificate::Holder, id::NodeId};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, CertifiedIssuer, DnType,
     ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
@@ -111,7 +111,6 @@ impl Authority {
 }
 
 fn named(params: &mut CertificateParams, node_id: &NodeId) {
-    let name = format!("urn:bettercompute:node:{node_id}");
-    params.subject_alt_names = vec![SanType::URI(name.try_into().unwrap())];
+    params.subject_alt_names = vec![SanType::URI(node_id.urn().try_into().unwrap())];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
 }

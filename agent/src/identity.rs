@@ -9,12 +9,12 @@ use std::{
     time::Duration,
 };
 
-use bc_protocol::id::NodeId;
+use bc_protocol::{certificate, id::NodeId};
 use rcgen::{KeyPair, PublicKeyData};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use x509_parser::{certificate::X509Certificate, extensions::GeneralName, prelude::FromDer};
+use x509_parser::{certificate::X509Certificate, prelude::FromDer};
 
 use crate::{
     durable::{self, Mode},
@@ -201,40 +201,21 @@ fn check_own(
     own: Option<&CertificateDer<'_>>,
     node_id: &NodeId,
 ) -> Result<(), IdentityError> {
-    let parsed = own.and_then(|der| X509Certificate::from_der(der).ok());
-    let Some((_, own)) = parsed else {
-        return Err(content(folder, CERTIFICATE, "a certificate", "other bytes"));
-    };
-    if own.public_key().raw != key.subject_public_key_info() {
-        return Err(content(
-            folder,
-            CERTIFICATE,
-            "a certificate for this node's key",
-            "one for another key",
-        ));
+    let wrong =
+        |expected, found: &dyn ToString| content(folder, CERTIFICATE, expected, found.to_string());
+    let own = own.ok_or_else(|| wrong("a certificate", &"none"))?;
+    let (_, parsed) =
+        X509Certificate::from_der(own).map_err(|error| wrong("a certificate", &error))?;
+    if parsed.public_key().raw != key.subject_public_key_info() {
+        let expected = "a certificate for this node's key";
+        return Err(wrong(expected, &"one for another key"));
     }
-    let name = format!("urn:bettercompute:node:{node_id}");
-    let named = own
-        .subject_alternative_name()
-        .ok()
-        .flatten()
-        .is_some_and(|names| {
-            names
-                .value
-                .general_names
-                .iter()
-                .any(|found| matches!(found, GeneralName::URI(uri) if *uri == name))
-        });
-    if named {
-        Ok(())
-    } else {
-        Err(content(
-            folder,
-            CERTIFICATE,
-            "a certificate that names this node",
-            "one without its name",
-        ))
+    let expected = "a certificate that names this node";
+    let named: NodeId = certificate::holder(own).map_err(|error| wrong(expected, &error))?;
+    if named != *node_id {
+        return Err(wrong(expected, &named));
     }
+    Ok(())
 }
 
 fn joined(folder: &Path) -> Result<Option<NodeFile>, IdentityError> {

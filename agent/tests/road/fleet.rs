@@ -8,6 +8,7 @@ use std::{
 };
 
 use bc_protocol::{
+    certificate::Holder,
     digest::{Pin, Sha256},
     id::{AttemptId, NodeId, SessionId},
     platform::Platform,
@@ -278,8 +279,7 @@ fn joined(body: &[u8], issuer: &Issuer, gateway: &str) -> Vec<u8> {
     let csr = request["csr"].as_str().unwrap();
     let node_id = NodeId::derived(&[b"node"]);
     let mut csr = CertificateSigningRequestParams::from_pem(csr).unwrap();
-    let name = format!("urn:bettercompute:node:{node_id}");
-    csr.params.subject_alt_names = vec![SanType::URI(name.try_into().unwrap())];
+    csr.params.subject_alt_names = vec![SanType::URI(node_id.urn().try_into().unwrap())];
     let answer = serde_json::json!({
         "nodeId": node_id,
         "certificate": csr.signed_by(issuer).unwrap().pem(),

@@ -1,113 +1,23 @@
 //! Downloads from servers that answer whatever the test has written down.
 
 mod server;
+mod wanted;
 
 use std::{
     fs,
-    io::Read,
     os::unix::fs::{MetadataExt, symlink},
     time::Duration,
 };
 
-use tempfile::TempDir;
-
-use self::server::{Script, Server, answer};
+use self::{
+    server::{Script, Server, answer},
+    wanted::{Wanted, quick},
+};
 use super::*;
 use crate::{
-    config::PlainHttp,
     durable::{self, Mode},
-    http::{HttpError, Patience},
+    http::HttpError,
 };
-
-/// A file to fetch, and a folder to put it.
-struct Wanted {
-    folder: TempDir,
-    content: Vec<u8>,
-}
-
-impl Wanted {
-    fn new() -> Self {
-        Self {
-            folder: tempfile::tempdir().unwrap(),
-            content: (0..200_000_u32).flat_map(u32::to_le_bytes).collect(),
-        }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.folder.path().join("bcd.partial")
-    }
-
-    fn order(&self, url: &Url) -> Fetch {
-        Fetch {
-            url: url.clone(),
-            size: self.content.len() as u64,
-            digest: Sha256::of(&self.content),
-            partial: self.path(),
-            web: Web {
-                plain_http: PlainHttp::Loopback,
-                ca_file: None,
-                earliest: None,
-            },
-        }
-    }
-
-    async fn fetch(&self, server: &Server) -> Result<(), FetchError> {
-        self.fetch_at(&quick(), server).await
-    }
-
-    async fn fetch_at(&self, pace: &Pace, server: &Server) -> Result<(), FetchError> {
-        let (progress, shown) = watch::channel(0);
-        let mut file = fetch_at(pace, self.order(&server.url), &progress).await?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).unwrap();
-        assert!(
-            bytes == self.content,
-            "the file is the one that was asked for"
-        );
-        assert!(*shown.borrow() <= 100);
-        Ok(())
-    }
-
-    fn whole(&self) -> Script {
-        Script::Say(answer("200 OK", &["etag: \"one\""], &self.content))
-    }
-
-    /// The first bytes, then the line breaks.
-    fn first(&self, count: usize) -> Script {
-        let mut bytes = answer("200 OK", &["etag: \"one\""], &self.content);
-        bytes.truncate(bytes.len() - self.content.len() + count);
-        Script::Say(bytes)
-    }
-
-    fn rest(&self, from: usize) -> Script {
-        let size = self.content.len();
-        let range = format!("content-range: bytes {from}-{}/{size}", size - 1);
-        Script::Say(answer(
-            "206 Partial Content",
-            &[&range],
-            &self.content[from..],
-        ))
-    }
-
-    fn on_disk(&self) -> u64 {
-        fs::metadata(self.path()).map_or(0, |file| file.len())
-    }
-}
-
-/// Bounds that a test can wait for, far above what a loopback needs.
-fn quick() -> Pace {
-    let long = Duration::from_secs(20);
-    Pace {
-        patience: Patience {
-            connect: long,
-            head: long,
-        },
-        stall: long,
-        window: long,
-        window_bytes_min: 0,
-        total: long,
-    }
-}
 
 #[tokio::test]
 async fn a_whole_file() {

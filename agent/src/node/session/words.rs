@@ -121,7 +121,7 @@ pub(crate) enum Ending {
     #[error("the connection broke: {0}")]
     Closed(String),
     /// The gateway said why.
-    #[error("the gateway said goodbye: {:?} {}", .0.reason, .0.message)]
+    #[error("the gateway said goodbye ({:?}): {}", .0.reason, .0.message)]
     Goodbye(Goodbye),
     /// The gateway sent what no gateway should.
     #[error("the gateway broke the protocol: {0}")]
