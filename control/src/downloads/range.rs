@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_part_of_another_file_is_not_sent() {
         let range = (header::RANGE, "bytes=10-");
-        assert_eq!(with(&[range.clone()]), bytes(10, 90));
+        assert_eq!(with(std::slice::from_ref(&range)), bytes(10, 90));
         assert_eq!(
             with(&[range.clone(), (header::IF_RANGE, "\"abc\"")]),
             bytes(10, 90)

@@ -29,7 +29,13 @@ fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
         GeneralName::DNSName(name) => format!("dns:{name}"),
         GeneralName::URI(name) => format!("uri:{name}"),
         GeneralName::IPAddress(bytes) => format!("ip:{bytes:?}"),
-        other => format!("{other:?}"),
+        GeneralName::OtherName(..)
+        | GeneralName::RFC822Name(_)
+        | GeneralName::X400Address(_)
+        | GeneralName::DirectoryName(_)
+        | GeneralName::EDIPartyName(_)
+        | GeneralName::RegisteredID(_)
+        | GeneralName::Invalid(..) => format!("{name:?}"),
     };
     names.value.general_names.iter().map(text).collect()
 }
