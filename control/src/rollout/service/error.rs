@@ -4,7 +4,6 @@ use bc_protocol::{
     id::{NodeId, PoolId, RolloutId},
     version::Version,
 };
-use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::{
@@ -100,63 +99,31 @@ impl RolloutError {
             rollout: id.clone(),
         }
     }
-
-    /// The word that programs decide by.
-    pub(crate) fn code(&self) -> Code {
-        match self {
-            Self::Invalid { .. } => Code::InvalidInput,
-            Self::NoRollout { .. }
-            | Self::NoRelease { .. }
-            | Self::NoPool { .. }
-            | Self::NoNode { .. } => Code::NotFound,
-            Self::NobodyInScope | Self::Ended { .. } => Code::InvalidState,
-            Self::Busy { .. } | Self::KeyTaken { .. } => Code::Conflict,
-            Self::Release(_) | Self::Store(_) => Code::Internal,
-        }
-    }
-
-    fn details(&self) -> Value {
-        match self {
-            Self::Invalid { field, rule, .. } => json!({ "field": field, "rule": rule }),
-            Self::NoRollout { rollout }
-            | Self::Busy { rollout }
-            | Self::KeyTaken { rollout, .. } => {
-                json!({ "rolloutId": rollout })
-            }
-            Self::NoRelease { version } => json!({ "version": version }),
-            Self::NoPool { pool } => json!({ "poolId": pool }),
-            Self::NoNode { node } => json!({ "nodeId": node }),
-            Self::Ended { rollout, state } => json!({ "rolloutId": rollout, "state": state }),
-            Self::NobodyInScope | Self::Release(_) | Self::Store(_) => Value::Null,
-        }
-    }
-}
-
-impl From<&RolloutError> for ErrorObject {
-    /// What is the server's own fault says no more than that; the log has the rest.
-    fn from(error: &RolloutError) -> Self {
-        let message = match error {
-            RolloutError::Release(_) | RolloutError::Store(_) => "internal error".to_owned(),
-            RolloutError::Invalid { .. }
-            | RolloutError::NoRollout { .. }
-            | RolloutError::NoRelease { .. }
-            | RolloutError::NoPool { .. }
-            | RolloutError::NoNode { .. }
-            | RolloutError::NobodyInScope
-            | RolloutError::Busy { .. }
-            | RolloutError::KeyTaken { .. }
-            | RolloutError::Ended { .. } => error.to_string(),
-        };
-        Self {
-            code: error.code(),
-            message,
-            details: error.details(),
-        }
-    }
 }
 
 impl From<RolloutError> for ErrorObject {
     fn from(error: RolloutError) -> Self {
-        Self::from(&error)
+        // The registry has its own words for why a release is not to be had.
+        if let RolloutError::Release(release) = error {
+            return release.into();
+        }
+        let new = |code| Self::new(code, &error);
+        match &error {
+            RolloutError::Invalid { field, rule, .. } => new(Code::InvalidInput)
+                .with("field", field)
+                .with("rule", rule),
+            RolloutError::NoRollout { rollout } => new(Code::NotFound).with("rolloutId", rollout),
+            RolloutError::NoRelease { version } => new(Code::NotFound).with("version", version),
+            RolloutError::NoPool { pool } => new(Code::NotFound).with("poolId", pool),
+            RolloutError::NoNode { node } => new(Code::NotFound).with("nodeId", node),
+            RolloutError::NobodyInScope => new(Code::InvalidState),
+            RolloutError::Ended { rollout, state } => new(Code::InvalidState)
+                .with("rolloutId", rollout)
+                .with("state", state),
+            RolloutError::Busy { rollout } | RolloutError::KeyTaken { rollout, .. } => {
+                new(Code::Conflict).with("rolloutId", rollout)
+            }
+            RolloutError::Release(_) | RolloutError::Store(_) => Self::internal(&error),
+        }
     }
 }
