@@ -232,7 +232,8 @@ impl Machine {
             (Job::Download(section), Done::Downloaded) => self.go_on(section, Job::Stage, now),
             (Job::Stage(section), Done::Staged) => self.go_on(section, Job::Preflight, now),
             (Job::Preflight(section), Done::Passed) => self.go_on(section, Job::Activate, now),
-            (Job::Activate(_), Done::Activated) => {
+            // However the trial came into the record, perhaps by a write that seemed to fail: it is what starts next.
+            (Job::Activate(_), Done::Activated) | (_, Done::TrialWaits) => {
                 self.state = State::Leaving;
                 vec![Effect::Leave]
             }

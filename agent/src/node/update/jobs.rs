@@ -158,6 +158,10 @@ impl Work {
 
 impl From<HostError> for Work {
     fn from(error: HostError) -> Self {
+        if let HostError::Transition(TransitionError::OnTrial { slot }) = error {
+            tracing::warn!(%slot, "another binary's trial is to begin");
+            return Self::done(Done::TrialWaits);
+        }
         Self::failed(error.ending())
     }
 }

@@ -364,3 +364,13 @@ fn an_activated_node_does_nothing_but_leave() {
         assert_eq!(scene.effects, []);
     }
 }
+
+#[test]
+fn a_trial_that_is_in_the_record_after_all_is_left_for() {
+    let mut scene = Scene::settled();
+    scene.activate("1.1.0");
+    // The write seemed to fail, and so does the note about it: the record holds a trial.
+    scene.done(failed(Outcome::Failed));
+    scene.done(Done::TrialWaits);
+    assert_eq!(scene.effects, [Effect::Leave]);
+}

@@ -77,7 +77,7 @@ impl Machine {
                 self.consider(now)
             }
             // Whoever judged the trial was faster: the other slot's binary is to run.
-            Done::NotOnTrial => {
+            Done::NotOnTrial | Done::TrialWaits => {
                 self.state = State::Leaving;
                 vec![Effect::Leave]
             }

@@ -99,6 +99,8 @@ pub(crate) enum Done {
     Confirmed(Option<Attempt>),
     /// The trial had been ended before.
     NotOnTrial,
+    /// The record says that another binary's trial is to begin.
+    TrialWaits,
     Failed(Ending),
 }
 
