@@ -6,7 +6,6 @@
 
 use std::{
     fmt,
-    path::Path,
     time::{Duration, Instant},
 };
 
@@ -69,7 +68,8 @@ pub async fn run(nodes: usize) -> Result<Figures> {
             stable: Duration::from_secs(1),
         },
     };
-    let fleet = Fleet::start(programs.clone(), Path::new("/dev/null"), &plan).await?;
+    // No node runs, so what their package's binary would be does not matter either.
+    let fleet = Fleet::start(programs.clone(), &programs.gateway, &plan).await?;
     for (sequence, version) in (1..).zip(["1.0.0", "1.1.0"]) {
         // What the binary is does not matter here: no node runs it.
         let binary = programs.gateway.clone();
