@@ -48,6 +48,7 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// Run the control service
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = include_str!("config/example.toml"))]
 pub(crate) struct ServeArgs {
     /// The configuration
     #[arg(

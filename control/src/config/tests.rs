@@ -98,3 +98,26 @@ fn binaries_must_come_from_somewhere() {
     let refusal = Config::parse(&text, Path::new("control.toml")).unwrap_err();
     assert!(refusal.to_string().contains("downloads.dir"), "{refusal}");
 }
+
+#[test]
+fn the_example_that_help_shows_holds_and_has_every_key() {
+    let example = include_str!("example.toml");
+    Config::parse(example, Path::new("example.toml")).unwrap();
+    for key in [
+        "data_dir",
+        "listen",
+        "base_url",
+        "link_listen",
+        "link_url",
+        "behind_proxy",
+        "downloads_url",
+        "[tls]",
+        "[release]",
+        "[downloads]",
+        "offline_grace_seconds",
+        "certificate_days",
+    ] {
+        let named = example.lines().any(|line| line.starts_with(key));
+        assert!(named, "{key}");
+    }
+}

@@ -69,6 +69,7 @@ mod tests {
         }
     }
 
+    // I30
     #[tokio::test]
     async fn positions_have_no_gap_where_a_transaction_was_given_up() {
         let (db, _dir) = fresh().await;

@@ -122,6 +122,7 @@ mod tests {
             .unwrap()
     }
 
+    // I21
     #[tokio::test]
     async fn two_reasons_of_one_node_take_one_place() {
         let (db, _dir) = three_nodes().await;

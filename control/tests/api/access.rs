@@ -53,6 +53,7 @@ async fn a_token_may_do_what_it_says_and_no_more() {
     }
 }
 
+// I31
 #[tokio::test]
 async fn another_tenants_things_are_like_unknown_ones() {
     let server = Server::start();

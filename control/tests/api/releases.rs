@@ -45,6 +45,7 @@ async fn a_release_is_registered_once_and_listed_by_its_sequence() {
     );
 }
 
+// I9, I18
 #[tokio::test]
 async fn what_may_not_enter_is_refused_with_its_reason_and_not_stored() {
     let server = Server::start();
@@ -166,6 +167,7 @@ async fn equal_calls_at_once_make_one_release() {
     assert_eq!(versions(&server).await.len(), 1);
 }
 
+// I10
 #[tokio::test]
 async fn a_registered_release_survives_a_kill() {
     let server = Server::start();

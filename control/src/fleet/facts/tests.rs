@@ -193,6 +193,7 @@ async fn a_session_comes_reports_and_goes() {
     assert_eq!(events(&db).await, ["node.online", "node.offline"]);
 }
 
+// I35
 #[tokio::test]
 async fn a_late_report_of_an_older_session_changes_nothing() {
     let (db, _dir) = fleet().await;
@@ -232,6 +233,7 @@ async fn a_second_session_with_the_same_number_is_told_to_count_on() {
     assert!(online(&db).await);
 }
 
+// I30: one event, however often its cause is told.
 #[tokio::test]
 async fn a_batch_that_comes_again_is_no_news() {
     let (db, _dir) = fleet().await;

@@ -189,6 +189,7 @@ fn one_version_is_one_content_and_one_sequence() {
     }
 }
 
+// I18
 #[test]
 fn sequences_only_grow() {
     assert_eq!(alone(release(), None), Ok(Verdict::New));
