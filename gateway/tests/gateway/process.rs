@@ -102,6 +102,15 @@ impl Home {
 }
 
 impl Gateway {
+    /// Bytes of memory that it has touched.
+    pub(crate) fn resident(&self) -> usize {
+        let pid = self.child.id().expect("it runs");
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.unwrap().trim().trim_end_matches(" kB");
+        kib.parse::<usize>().unwrap() << 10
+    }
+
     /// As a power cut would.
     pub(crate) async fn kill(mut self) {
         soon(self.child.kill()).await.unwrap();

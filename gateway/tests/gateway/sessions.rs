@@ -310,6 +310,27 @@ async fn a_node_that_does_not_read_holds_up_nobody() {
 }
 
 #[tokio::test]
+async fn an_idle_session_costs_little_memory() {
+    const SESSIONS: usize = 400;
+    let control = Control::start().await;
+    let gateway = Home::new(&control, "").start().await;
+    let mut sessions = Vec::new();
+    let mut open = async |count: usize| {
+        for number in 0..count {
+            let node = Node::new(&control.authority, &format!("{} {number}", sessions.len()));
+            sessions.push(node.open(gateway.address, 1).await);
+        }
+    };
+    // What the process needs anyway is there after the first few.
+    open(50).await;
+    let before = gateway.resident();
+    open(SESSIONS).await;
+    let each = gateway.resident().saturating_sub(before) / SESSIONS;
+    // With the library's own buffers it would be 150 KiB.
+    assert!(each < 32 << 10, "{each} bytes a session");
+}
+
+#[tokio::test]
 async fn a_gateway_that_stops_says_goodbye_and_tells_control() {
     let control = Control::start().await;
     let mut gateway = Home::new(&control, "drain = \"5s\"").start().await;
