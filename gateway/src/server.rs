@@ -121,20 +121,14 @@ impl Server {
             let prepared = timeout(limit, Box::pin(prepare(stream, tls, &gateway))).await;
             match prepared.unwrap_or(Err(Rejected::Overdue(limit))) {
                 Ok((upgraded, node)) => {
-                    tasks.spawn(serve(upgraded, node, place, gateway));
+                    let socket = Box::pin(Socket::new(upgraded, node, place, gateway)).await;
+                    tasks.spawn(Box::new(socket).run());
                 }
                 Err(Rejected::NoSession) => debug!(%from, "no session asked for"),
                 Err(reason) => info!(%from, %reason, "connection rejected"),
             }
         });
     }
-}
-
-async fn serve(upgraded: Upgraded<Secured>, node: NodeId, place: Place, gateway: Arc<Gateway>) {
-    Socket::new(upgraded, node, place, gateway)
-        .await
-        .run()
-        .await;
 }
 
 async fn prepare(

@@ -100,11 +100,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         }
     }
 
-    /// Runs to the session's end.
-    pub(crate) async fn run(mut self) {
+    /// Runs to the session's end. What is done now and then has a box of its own: room for it in the task would be
+    /// paid for by every idle session.
+    pub(crate) async fn run(mut self: Box<Self>) {
         let ending = loop {
             let input = self.next_input().await;
-            if let Some(ending) = self.perform(input).await {
+            if let Some(ending) = Box::pin(self.perform(input)).await {
                 break ending;
             }
         };
@@ -113,7 +114,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             held.closed.reason = ending.to_string();
         }
         // Only a courtesy: whether the node hears it changes nothing.
-        let said = timeout(CLOSE_TIMEOUT, self.part(ending.goodbye())).await;
+        let said = timeout(CLOSE_TIMEOUT, Box::pin(self.part(ending.goodbye()))).await;
         debug!(session = %self.session, ?said, "said goodbye");
     }
 
