@@ -18,7 +18,7 @@ use tracing::{debug, info, warn};
 
 use crate::{
     clock,
-    door::{Door, Place},
+    door::Door,
     gateway::Gateway,
     limits::DRAIN_STEP_MAX,
     rate::{Bucket, Metered},
