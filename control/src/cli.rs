@@ -41,6 +41,7 @@ use exit::Exit;
 use failure::Failure;
 use globals::{Color, Globals};
 use online::Online;
+use print::Output;
 use settings::{Environment, output_at_least};
 
 /// Roll one signed release through a fleet, wave by wave
@@ -146,11 +147,12 @@ fn run(command: Command, flags: &Globals) -> ExitCode {
     match command {
         Command::Serve(args) => crate::serve::run(&args),
         Command::Release(command) => command.run(),
-        Command::Remote(command) => end(flags, |environment| {
+        Command::Remote(command) => end(flags, |environment, output| {
             let online = Online::open(flags, environment)?;
+            *output = online.printer.output;
             block_on(command.run(&online))
         }),
-        Command::Local(command) => end(flags, |environment| command.run(flags, environment)),
+        Command::Local(command) => end(flags, |environment, _| command.run(flags, environment)),
     }
 }
 
@@ -179,16 +181,20 @@ impl LocalCommand {
     }
 }
 
-/// Runs a command and tells how it failed, if it did.
-fn end(flags: &Globals, command: impl FnOnce(&Environment) -> Result<Exit, Failure>) -> ExitCode {
+/// Runs a command and tells how it failed, if it did: in the form that the flags and variables ask for, or the one that
+/// the command has found out.
+fn end(
+    flags: &Globals,
+    command: impl FnOnce(&Environment, &mut Output) -> Result<Exit, Failure>,
+) -> ExitCode {
     let environment = Environment::of_process();
-    let output = match &environment {
+    let mut output = match &environment {
         Ok(environment) => output_at_least(flags, environment),
         Err(_) => flags.output.unwrap_or_default(),
     };
     let ended = environment
         .map_err(Failure::from)
-        .and_then(|environment| command(&environment));
+        .and_then(|environment| command(&environment, &mut output));
     let exit = ended.unwrap_or_else(|failure| {
         failure.print(output);
         failure.exit()

@@ -18,7 +18,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::{
-    limits::{ANSWER_BYTES_MAX, CALL_TIMEOUT, CONNECT_TIMEOUT},
+    limits::{ANSWER_BYTES_MAX, ANSWER_TRIES_MAX, CALL_TIMEOUT, CONNECT_TIMEOUT},
     print::Answer,
     secret::Secret,
 };
@@ -105,6 +105,22 @@ impl Client {
             Ok(raw) => self.refused(method, status, request, raw),
             Err(_) => self.foreign(status, location, &body),
         })
+    }
+
+    /// Calls a method that has its effect once, however often it is called: where an answer is lost, it is asked for
+    /// again.
+    pub(super) async fn call_until_answered<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        request: &impl Serialize,
+    ) -> Result<Answer<T>, CallError> {
+        for _ in 1..ANSWER_TRIES_MAX {
+            match self.call(method, request).await {
+                Err(CallError::Lost { .. } | CallError::Silent { .. }) => {}
+                answer => return answer,
+            }
+        }
+        self.call(method, request).await
     }
 
     /// The error of a control that has been asked again and again.

@@ -200,6 +200,9 @@ impl Failure {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Call(CallError::Refused { refusal }) => refusal_hint(refusal),
+            Self::Call(CallError::NotReached { .. }) if self.sentence().contains("certificate") => {
+                Some("--ca-file names a file of certificates to trust".to_owned())
+            }
             Self::Call(CallError::NotReached { .. } | CallError::Gateway { .. }) => Some(
                 "is control running there? `better-compute config show` says where the address comes from"
                     .to_owned(),

@@ -8,6 +8,9 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest that one call may take from its first byte to its last. The server gives up before.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How often one asks again for an answer that was lost. What loses three is broken, not unlucky.
+pub(super) const ANSWER_TRIES_MAX: u32 = 3;
+
 /// A rollout over a million nodes with its node list is about half of this.
 pub(super) const ANSWER_BYTES_MAX: usize = 512 * 1024 * 1024;
 

@@ -12,3 +12,4 @@ mod exits;
 mod road;
 mod stand;
 mod watching;
+mod wires;

@@ -100,9 +100,15 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn start() -> Self {
-        let home = Home::new();
+        Self::at(Home::new(), "")
+    }
+
+    /// In a home that may have files already, which more lines of the configuration name.
+    pub(crate) fn at(home: Home, more: &str) -> Self {
         let pin = home.run(&["release", "keygen", "--out", "key.pem"]).done();
-        let (serve, url) = serve(&home, &config(&home, pin.trim(), "127.0.0.1:0"));
+        home.write("pin", pin.trim());
+        home.write("more", more);
+        let (serve, url) = serve(&home, &config(&home, "127.0.0.1:0"));
         Self { home, url, serve }
     }
 
@@ -139,8 +145,7 @@ impl Control {
     /// Starts it again where it was.
     pub(crate) fn restart(&mut self) {
         let address = self.url.strip_prefix("http://").unwrap().to_owned();
-        let pin = fs::read_to_string(self.home.path("pin")).unwrap();
-        let (serve, url) = serve(&self.home, &config(&self.home, &pin, &address));
+        let (serve, url) = serve(&self.home, &config(&self.home, &address));
         assert_eq!(url, self.url);
         self.serve = serve;
     }
@@ -191,13 +196,18 @@ impl Control {
 
     /// A rollout over a pool of three nodes, none of which will ever come online.
     pub(crate) fn rollout(&self) -> String {
+        self.ready_for_rollouts();
+        self.id(&["rollouts", "create", "--version", "1.1.0"])
+    }
+
+    /// Three nodes in a pool, and a release for them.
+    pub(crate) fn ready_for_rollouts(&self) {
         self.run(&["pools", "create", "edge"]).done();
         let token = self
             .run(&["join-tokens", "create", "--pool", "edge", "--uses", "3"])
             .done();
         self.join(token.trim(), 3);
         self.register("1.1.0", "1").done();
-        self.id(&["rollouts", "create", "--version", "1.1.0"])
     }
 
     fn post(&self, method: &str, token: &str, body: &Value) -> Value {
@@ -252,15 +262,15 @@ pub(crate) fn seen(name: &str, text: &str) {
     settings.bind(|| insta::assert_snapshot!(name, text));
 }
 
-fn config(home: &Home, pin: &str, listen: &str) -> PathBuf {
-    home.write("pin", pin);
+fn config(home: &Home, listen: &str) -> PathBuf {
     home.write("downloads/.keep", "");
-    let (data, downloads) = (home.text("data"), home.text("downloads"));
+    let [data, downloads] = ["data", "downloads"].map(|name| home.text(name));
+    let [pin, more] = ["pin", "more"].map(|name| fs::read_to_string(home.path(name)).unwrap());
     home.write(
         "control.toml",
         &format!(
             "data_dir = {data:?}\nlisten = {listen:?}\nlink_listen = \"127.0.0.1:0\"\n\
-             [release]\npins = [{pin:?}]\nthreshold = 1\n[downloads]\ndir = {downloads:?}\n"
+             [release]\npins = [{pin:?}]\nthreshold = 1\n[downloads]\ndir = {downloads:?}\n{more}"
         ),
     )
 }
@@ -280,7 +290,7 @@ fn serve(home: &Home, config: &Path) -> (Child, String) {
         .unwrap();
     let url = line
         .split_whitespace()
-        .find(|word| word.starts_with("http://"))
+        .find(|word| word.starts_with("http"))
         .unwrap_or_else(|| {
             panic!(
                 "control said {line:?}: {}",

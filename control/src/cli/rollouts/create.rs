@@ -95,7 +95,7 @@ impl Create {
         };
         let made = online
             .client
-            .call::<Rollout>("rollouts/create", &request)
+            .call_until_answered::<Rollout>("rollouts/create", &request)
             .await?;
         or_show(online, self.watch, made).await
     }

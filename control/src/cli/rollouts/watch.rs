@@ -84,9 +84,11 @@ async fn watch(
         biased;
         ended = within(patience, online, &rollout) => ended,
         Ok(()) = tokio::signal::ctrl_c() => {
-            note(&format!(
-                "  hint: the rollout goes on; `better-compute rollouts pause {rollout}` would hold it"
-            ));
+            if !online.printer.is_for_programs() {
+                note(&format!(
+                    "  hint: the rollout goes on; `better-compute rollouts pause {rollout}` would hold it"
+                ));
+            }
             Ok(Exit::Interrupted)
         }
     }
@@ -190,9 +192,11 @@ impl<'a> Shown<'a> {
     fn silent(&mut self, error: &CallError) {
         match self {
             Self::Bars(bars) => bars.silent(&error.to_string()),
-            Self::Lines(_) | Self::Objects { .. } | Self::Name => {
+            Self::Lines(_) | Self::Name => {
                 note(&format!("{}; trying again", printable(&error.to_string())));
             }
+            // What programs read on standard error is an error, and there is none yet.
+            Self::Objects { .. } => {}
         }
     }
 
