@@ -18,6 +18,7 @@ use futures_util::{SinkExt, StreamExt};
 use packaging::fleet::Service;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, IsCa, Issuer, KeyPair,
+    SanType,
 };
 use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
@@ -166,6 +167,7 @@ async fn session(
     let stream = tls.accept(stream).await.ok()?;
     let mut socket = tokio_tungstenite::accept_async(stream).await.ok()?;
     specs.mark_changed();
+    let mut welcomed = false;
     loop {
         tokio::select! {
             message = socket.next() => {
@@ -182,6 +184,7 @@ async fn session(
                             server_time_ms: 0,
                         });
                         socket.send(Message::Binary(welcome.encode())).await.ok()?;
+                        welcomed = true;
                         seen.send_replace(Some(hello.facts));
                     }
                     FromNode::Report(report) => {
@@ -191,7 +194,7 @@ async fn session(
                     FromNode::CommandResult(_) | FromNode::CertificateRequest(_) => {}
                 }
             }
-            changed = specs.changed(), if seen.borrow().is_some() => {
+            changed = specs.changed(), if welcomed => {
                 changed.ok()?;
                 let spec = specs.borrow_and_update().clone();
                 if let Some(spec) = spec {
@@ -232,8 +235,11 @@ async fn answer(
     };
     let content = if request.starts_with(b"POST /api/compute/nodes/join ") {
         let asked: serde_json::Value = serde_json::from_str(&body).unwrap();
-        let csr = CertificateSigningRequestParams::from_pem(asked["csr"].as_str().unwrap());
-        let certificate = csr.unwrap().signed_by(&authority.issuer).unwrap().pem();
+        let csr = asked["csr"].as_str().unwrap();
+        let mut csr = CertificateSigningRequestParams::from_pem(csr).unwrap();
+        let name = format!("urn:bettercompute:node:{NODE}");
+        csr.params.subject_alt_names = vec![SanType::URI(name.try_into().unwrap())];
+        let certificate = csr.signed_by(&authority.issuer).unwrap().pem();
         let joined = serde_json::json!({
             "nodeId": NODE,
             "certificate": certificate,
