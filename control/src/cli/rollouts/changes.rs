@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use bc_protocol::id::NodeId;
 
-use super::progress::{Phase, in_words, state_in_words, waves};
+use super::progress::{Phase, Wave, in_words, state_in_words, waves};
 use crate::api::rollout::{Rollout, RolloutNode, RowState};
 
 /// What is worth telling about the step from `before`, or from nothing, to `now`: nodes first, then waves, then the
@@ -18,6 +18,17 @@ pub(super) fn changes(before: Option<&Rollout>, now: &Rollout) -> Vec<String> {
         told.push(state_in_words(now));
     }
     told
+}
+
+/// That a wave is over says nothing which its counts have not said.
+fn is_news(before: Option<&Wave>, now: &Wave) -> bool {
+    let counted = before.is_none_or(|before| before.counts != now.counts);
+    let moved = before.is_none_or(|before| before.phase != now.phase);
+    match now.phase {
+        Phase::Waiting => false,
+        Phase::Open | Phase::Soaking => counted || moved,
+        Phase::Over => counted,
+    }
 }
 
 /// The nodes that need somebody's eye, newly so.
@@ -63,7 +74,12 @@ fn wave_changes(before: Option<&Rollout>, now: &Rollout) -> Vec<String> {
     let now = waves(now);
     let of = now.len();
     now.iter()
-        .filter(|wave| wave.phase != Phase::Waiting && !before.contains(wave))
+        .filter(|wave| {
+            is_news(
+                before.iter().find(|known| known.number == wave.number),
+                wave,
+            )
+        })
         .map(|wave| {
             format!(
                 "wave {} of {of}: {}{}",
@@ -124,7 +140,6 @@ mod tests {
         node_00000000000000000000000000 tries again: download: stalled
         node_00000000000000000000000000 failed: no-welcome: nobody
         wave 1 of 2: 1 failed; soaking
-        wave 1 of 2: 1 failed
         1.4.0 paused (1 failed, 1 pending): wave 1: 1 of 1 failed
         ");
     }
