@@ -3,6 +3,7 @@
 //! Takes a bearer token, gives its holder; takes a holder, an action and a thing, gives yes or a reason. Everything that
 //! fails on the way means no.
 
+pub(crate) mod action;
 pub(crate) mod bearer;
 pub(crate) mod decide;
 pub(crate) mod token;

@@ -11,7 +11,6 @@ use std::path::PathBuf;
 
 use axum::{
     body::Body,
-    extract::{Path, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -27,7 +26,6 @@ use tokio_util::io::ReaderStream;
 use crate::{
     api::error::{Code, ErrorObject},
     db::Db,
-    http::{Refusal, Shared},
     release::store::{self, ReleaseError},
 };
 use range::Wanted;
@@ -52,7 +50,8 @@ impl Folder {
         }
     }
 
-    async fn find(
+    /// The file of a release's binary for a platform, both still as text.
+    pub(crate) async fn find(
         &self,
         db: &Db,
         trust: &Trust,
@@ -103,20 +102,8 @@ impl From<DownloadError> for ErrorObject {
     }
 }
 
-/// `GET` and `HEAD` of one binary.
-pub(crate) async fn serve(
-    State(app): State<Shared>,
-    Path((version, platform)): Path<(String, String)>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let folder = app.downloads.as_ref().ok_or(DownloadError::Unknown)?;
-    let (file, artifact) = folder
-        .find(&app.services.db, &app.services.trust, (&version, &platform))
-        .await?;
-    Ok(answer(file, &artifact, &headers).await?)
-}
-
-async fn answer(
+/// Whole, the part that was asked for, or word that nothing has changed.
+pub(crate) async fn answer(
     mut file: tokio::fs::File,
     artifact: &Artifact,
     headers: &HeaderMap,

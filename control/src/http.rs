@@ -4,6 +4,7 @@
 //! input and hands over; every refusal leaves as the one error object. It decides nothing else.
 
 mod caller;
+mod downloads;
 mod error;
 mod frame;
 mod gateways;
@@ -27,7 +28,8 @@ use axum::{
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    access::decide::Decide, downloads, fleet::authority::Authority, rollout::service::Services,
+    access::decide::Decide, downloads::Folder, fleet::authority::Authority,
+    rollout::service::Services,
 };
 
 /// What the API needs to answer.
@@ -41,7 +43,7 @@ pub(crate) struct App {
     /// Where gateways link to.
     pub link_url: String,
     /// The release binaries that control serves.
-    pub downloads: Option<downloads::Folder>,
+    pub downloads: Option<Folder>,
 }
 
 /// The state that every request shares.
@@ -85,8 +87,5 @@ fn methods() -> Router<Shared> {
         .route("/gateways/join", post(gateways::join))
         .route("/gateways/list", post(gateways::list))
         .route("/tokens/create", post(tokens::create))
-        .route(
-            "/downloads/bcd/{version}/{platform}",
-            get(crate::downloads::serve),
-        )
+        .route("/downloads/bcd/{version}/{platform}", get(downloads::serve))
 }

@@ -16,6 +16,7 @@ mod plan;
 mod settle;
 mod snapshot;
 mod store;
+mod waker;
 mod waves;
 
 #[cfg(test)]

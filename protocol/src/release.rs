@@ -4,6 +4,7 @@
 //! tools all judge here; nothing else in the project reads a manifest.
 
 pub mod manifest;
+pub mod refusal;
 pub mod sign;
 pub mod signature;
 pub mod trust;
@@ -14,9 +15,7 @@ mod envelope;
 mod strict;
 
 pub use manifest::{Artifact, Manifest};
+pub use refusal::{Malformed, NotCanonical, Refusal};
 pub use signature::PublicKey;
 pub use trust::{Trust, TrustError};
-pub use verify::{
-    InstalledManifest, Malformed, NotCanonical, Refusal, SignedManifest, VerifiedManifest,
-};
-pub use verify::{verify, verify_installed};
+pub use verify::{InstalledManifest, SignedManifest, VerifiedManifest, verify, verify_installed};

@@ -10,8 +10,8 @@ use sqlx::Row as _;
 use thiserror::Error;
 
 use super::{
+    action::{Action, ROOT_TENANT},
     bearer::Bearer,
-    decide::{Action, ROOT_TENANT},
 };
 use crate::{
     api::fleet::{CreateToken, NewToken},

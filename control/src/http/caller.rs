@@ -8,7 +8,8 @@ use axum::{
 use super::{Shared, error::Refusal};
 use crate::{
     access::{
-        decide::{Action, Question, Resource},
+        action::Action,
+        decide::{Question, Resource},
         token::{self, Subject},
     },
     api::error::{Code, ErrorObject},

@@ -9,7 +9,7 @@ use super::{
     input::Input,
 };
 use crate::{
-    access::decide::{Action, Resource},
+    access::{action::Action, decide::Resource},
     api::fleet::{EnrolGateway, Gateways, JoinGateway, JoinedGateway, ListGateways, NewGateway},
     clock::Moment,
     fleet::gateway::{self, Enrolment},

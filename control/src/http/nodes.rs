@@ -9,7 +9,7 @@ use super::{
     input::Input,
 };
 use crate::{
-    access::decide::{Action, Resource},
+    access::{action::Action, decide::Resource},
     api::fleet::{JoinNode, JoinedNode, ListNodes, Node, Nodes, OneNode},
     clock::Moment,
     fleet::{join, node},

@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 
 use super::{Shared, caller::Caller, error::Refusal, input::Input};
 use crate::{
-    access::decide::{Action, Resource},
+    access::{action::Action, decide::Resource},
     api::fleet::{CreatePool, ListPools, OnePool, Pool, Pools, UpdatePool},
     clock::Moment,
     fleet::pool,

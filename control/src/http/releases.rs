@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 
 use super::{Shared, caller::Caller, error::Refusal, input::Input};
 use crate::{
-    access::decide::{Action, Resource},
+    access::{action::Action, decide::Resource},
     api::release::{GetRelease, ListReleases, RegisterRelease, Release, Releases},
     clock::Moment,
     release::store::{self, Registrar},

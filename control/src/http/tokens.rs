@@ -4,10 +4,7 @@ use axum::{Json, extract::State};
 
 use super::{Shared, caller::Caller, error::Refusal, input::Input};
 use crate::{
-    access::{
-        decide::{Action, Resource},
-        token,
-    },
+    access::{action::Action, decide::Resource, token},
     api::fleet::{CreateToken, NewToken},
     clock::Moment,
 };

@@ -3,10 +3,10 @@
 //! Waits for a wake, or for the earliest moment at which a pass said that time alone would change something. One pass
 //! is one transaction; what leaves the process comes from rows that it committed. Decides nothing.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use bc_protocol::id::{NodeId, RolloutId};
-use tokio::{sync::Notify, task::JoinHandle};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -16,17 +16,6 @@ use super::{
     store::{self, StoreError},
 };
 use crate::clock::Moment;
-
-/// Wakes the controller. Wakes that come while it passes become one further pass.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Waker(Arc<Notify>);
-
-impl Waker {
-    /// Something happened that can change the outcome of a rollout: a report, a session, a call.
-    pub(crate) fn wake(&self) {
-        self.0.notify_one();
-    }
-}
 
 /// The running controller.
 #[derive(Debug)]
@@ -45,7 +34,7 @@ pub(crate) fn spawn(services: Services, stop: CancellationToken) -> Controller {
             // A deadline is in whole milliseconds: one that is due now is reached by then.
             let rest = rest.clamp(Duration::from_millis(1), limits::SAFETY_NET);
             tokio::select! {
-                () = services.waker.0.notified() => {}
+                () = services.waker.woken() => {}
                 () = tokio::time::sleep(rest) => {}
                 () = stop.cancelled() => {}
             }

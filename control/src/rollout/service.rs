@@ -19,10 +19,10 @@ pub(crate) use create::create;
 pub(crate) use error::RolloutError;
 
 use super::{
-    controller::Waker,
     limits,
     operator::{self, Call, Flights},
     store::{self, load::Surroundings},
+    waker::Waker,
 };
 use crate::{
     api::rollout::{AbortRollout, ListRollouts, OneRollout, PauseRollout, Rollout, Rollouts},

@@ -4,7 +4,7 @@
 //! of a manifest is bounded before it gets here: the canonical form would round one past 2^53 without a word.
 
 use super::manifest::Manifest;
-use super::verify::NotCanonical;
+use super::refusal::NotCanonical;
 
 /// The bytes that are signed for `manifest`.
 pub(super) fn bytes_of(manifest: &Manifest) -> Result<Vec<u8>, serde_json::Error> {

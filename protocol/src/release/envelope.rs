@@ -6,9 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
+use super::refusal::Malformed;
 use super::signature::Signature;
 use super::strict;
-use super::verify::Malformed;
 use crate::limits::{BODY_BYTES_MAX, PUBLISHED_BYTES_MAX, SIGNATURES_MAX};
 use crate::text::excerpt;
 

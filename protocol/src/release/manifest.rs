@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
+use super::refusal::Malformed;
 use super::signature::PublicKey;
 use super::strict;
-use super::verify::Malformed;
 use crate::digest::{Pin, Sha256};
 use crate::limits::{
     ARTIFACT_BYTES_MAX, ARTIFACT_NAME_BYTES_MAX, ARTIFACTS_MAX, EXTENSIONS_MAX, KEYS_MAX,
