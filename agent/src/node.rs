@@ -50,6 +50,7 @@ use crate::{
     tls::{self, TlsError},
     updater::{
         host::{Host, HostError},
+        operations::Operations,
         running,
     },
 };
@@ -349,7 +350,7 @@ fn setting(
         boot_id: clock::boot_time()?.boot.0,
     };
     let setting = Setting {
-        host,
+        operations: Operations::Here(host),
         running,
         record,
         stable_for: start.config.update.stable_for,

@@ -10,6 +10,7 @@ pub(crate) mod executor;
 pub(crate) mod host;
 pub(crate) mod limits;
 pub(crate) mod machine;
+pub(crate) mod operations;
 pub(crate) mod preflight;
 pub(crate) mod record;
 pub(crate) mod refusal;

@@ -18,8 +18,8 @@ use tokio::time::sleep_until;
 
 use crate::clock;
 use crate::http::Web;
-use crate::updater::host::Host;
 use crate::updater::machine::{Effect, Input, Machine, Target};
+use crate::updater::operations::Operations;
 use crate::updater::record::{Notice, Record};
 use crate::updater::running::Running;
 use crate::updater::watchdog::{self, Mark, Stage};
@@ -31,7 +31,8 @@ pub(crate) use crate::updater::machine::Lost;
 /// What the updater needs of its node.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
-    pub(crate) host: Host,
+    /// Who writes slots and record.
+    pub(crate) operations: Operations,
     /// The image of this process.
     pub(crate) running: Running,
     /// The record as this process found it.
@@ -165,7 +166,7 @@ struct Driver {
     jobs: Jobs,
     running: Running,
     record: Record,
-    host: Host,
+    operations: Operations,
     state: watch::Sender<UpdateState>,
     leave: watch::Sender<Leaving>,
     seen: Inbox,
@@ -180,7 +181,7 @@ impl Driver {
     ) -> (Self, Vec<Effect>, watch::Receiver<UpdateState>) {
         let (progress, percent) = watch::channel(0);
         let Setting {
-            host,
+            operations,
             running,
             record,
             ..
@@ -205,7 +206,7 @@ impl Driver {
             jobs: Jobs::new(setting, progress),
             running,
             record,
-            host,
+            operations,
             state,
             leave,
             seen,
@@ -291,7 +292,7 @@ impl Driver {
             attempt: trial.attempt.clone(),
             stage,
         };
-        let (paths, before) = (self.host.paths().clone(), self.marking.take());
+        let (paths, before) = (self.operations.paths().clone(), self.marking.take());
         self.marking = Some(tokio::spawn(async move {
             if let Some(before) = before
                 && let Err(error) = before.await

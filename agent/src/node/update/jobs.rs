@@ -8,16 +8,16 @@ use std::fs::File;
 use bc_protocol::session::Outcome;
 use bc_protocol::spec::DaemonSection;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 use url::Url;
 
 use super::Setting;
 use crate::node::fetch::{Fetch, FetchError, fetch};
 use crate::updater::attempt::Ending;
-use crate::updater::host::{Admitted, Host, HostError, Source, Staged, with_causes};
+use crate::updater::host::{Admitted, Source, Staged, with_causes};
 use crate::updater::machine::{Done, Job, JobId};
-use crate::updater::preflight::{self, preflight};
-use crate::updater::record::{Record, TransitionError};
+use crate::updater::operations::{OperationError, Verdict};
+use crate::updater::record::Record;
 
 /// How a job went.
 #[derive(Debug)]
@@ -156,13 +156,16 @@ impl Work {
     }
 }
 
-impl From<HostError> for Work {
-    fn from(error: HostError) -> Self {
-        if let HostError::Transition(TransitionError::OnTrial { slot }) = error {
-            tracing::warn!(%slot, "another binary's trial is to begin");
-            return Self::done(Done::TrialWaits);
+impl From<OperationError> for Work {
+    fn from(error: OperationError) -> Self {
+        match error.verdict() {
+            Verdict::TrialWaits => {
+                tracing::warn!("another binary's trial is to begin");
+                Self::done(Done::TrialWaits)
+            }
+            Verdict::NotOnTrial => Self::done(Done::NotOnTrial),
+            Verdict::Ended(ending) => Self::failed(ending),
         }
-        Self::failed(error.ending())
     }
 }
 
@@ -190,14 +193,10 @@ impl Bench {
             (Job::Activate(section), Handed::Staged(staged)) => {
                 self.activate(section, staged).await
             }
-            (Job::Note(attempt), _) => {
-                let noted = attempt.clone();
-                match self.on_host(move |host| host.note(attempt)).await {
-                    Ok(Ok(record)) => Work::recorded(Done::Noted(noted), record),
-                    Ok(Err(error)) => error.into(),
-                    Err(error) => died(&error),
-                }
-            }
+            (Job::Note(attempt), _) => match self.setting.operations.note(attempt.clone()).await {
+                Ok(record) => Work::recorded(Done::Noted(attempt), record),
+                Err(error) => error.into(),
+            },
             (Job::Confirm, _) => self.confirm().await,
             // The machine asks for these only after the job that hands over what they need.
             (
@@ -211,26 +210,17 @@ impl Bench {
         }
     }
 
-    async fn on_host<T: Send + 'static>(
-        &self,
-        operation: impl FnOnce(&Host) -> T + Send + 'static,
-    ) -> Result<T, JoinError> {
-        let host = self.setting.host.clone();
-        spawn_blocking(move || operation(&host)).await
-    }
-
     async fn admit(&self, section: DaemonSection) -> Work {
         tracing::info!(attempt = %section.attempt, version = %section.version, "judging a release");
-        match self.on_host(move |host| host.admit(&section)).await {
-            Ok(Ok(admitted)) => {
+        match self.setting.operations.admit(section).await {
+            Ok(admitted) => {
                 let done = match admitted.source {
                     Source::Download(_) => Done::ToDownload,
                     Source::InPlace => Done::InPlace,
                 };
                 Work::handing(done, Handed::Admitted(Box::new(admitted)))
             }
-            Ok(Err(error)) => error.into(),
-            Err(error) => died(&error),
+            Err(error) => error.into(),
         }
     }
 
@@ -261,50 +251,40 @@ impl Bench {
     }
 
     async fn stage(&self, section: DaemonSection, file: Option<File>) -> Work {
-        match self.on_host(move |host| host.stage(&section, file)).await {
-            Ok(Ok(staged)) => Work::handing(Done::Staged, Handed::Staged(staged)),
-            Ok(Err(error)) => error.into(),
-            Err(error) => died(&error),
+        match self.setting.operations.stage(section, file).await {
+            Ok(staged) => Work::handing(Done::Staged, Handed::Staged(staged)),
+            Err(error) => error.into(),
         }
     }
 
     async fn preflight(&self, section: DaemonSection, staged: Staged) -> Work {
-        let order = preflight::Order {
-            binary: staged.binary.clone(),
-            version: section.version,
-            config: self.setting.config.clone(),
-            root: self.setting.host.paths().root().to_owned(),
-        };
-        match preflight(&order).await {
+        let (operations, config) = (&self.setting.operations, &self.setting.config);
+        match operations.preflight(section, &staged, config).await {
             Ok(()) => Work::handing(Done::Passed, Handed::Staged(staged)),
-            Err(error) => Work::failed(error.ending()),
+            Err(error) => error.into(),
         }
     }
 
     async fn activate(&self, section: DaemonSection, staged: Staged) -> Work {
-        match self
-            .on_host(move |host| host.activate(&section, &staged))
-            .await
-        {
-            Ok(Ok(record)) => Work::recorded(Done::Activated, record),
-            Ok(Err(error)) => error.into(),
-            Err(error) => died(&error),
+        match self.setting.operations.activate(section, staged).await {
+            Ok(record) => Work::recorded(Done::Activated, record),
+            Err(error) => error.into(),
         }
     }
 
     async fn confirm(&self) -> Work {
-        let digest = self.setting.running.digest;
-        match self.on_host(move |host| host.confirm(digest)).await {
-            Ok(Ok(record)) => {
+        match self
+            .setting
+            .operations
+            .confirm(self.setting.running.digest)
+            .await
+        {
+            Ok(record) => {
                 tracing::info!(floor = %record.floor(), "confirmed: this release is never undone by going back");
                 let attempt = record.last_attempt().cloned();
                 Work::recorded(Done::Confirmed(attempt), record)
             }
-            Ok(Err(HostError::Transition(TransitionError::NotOnTrial { .. }))) => {
-                Work::done(Done::NotOnTrial)
-            }
-            Ok(Err(error)) => error.into(),
-            Err(error) => died(&error),
+            Err(error) => error.into(),
         }
     }
 }
@@ -316,8 +296,4 @@ fn ending_of(error: &FetchError) -> Ending {
         Outcome::Failed
     };
     Ending::new(outcome, error.code(), with_causes(error))
-}
-
-fn died(error: &JoinError) -> Work {
-    Work::failed(Ending::new(Outcome::Failed, "internal", with_causes(error)))
 }
