@@ -5,10 +5,11 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
 use packaging::{
     bench,
+    faults::{self, kills::Campaign},
     quickstart::{self, Audience, Ending, Quickstart},
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -41,6 +42,9 @@ enum Task {
     /// Measures; the last line is the figures as `key=value` pairs.
     #[command(subcommand)]
     Bench(Bench),
+    /// Breaks things on purpose; the last line is the figures, and any violation is a failure.
+    #[command(subcommand)]
+    Faults(Faults),
 }
 
 #[derive(Debug, Subcommand)]
@@ -52,6 +56,21 @@ enum Bench {
         /// How many nodes the rollout has.
         #[arg(long, default_value_t = 200)]
         nodes: usize,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum Faults {
+    /// Kills and freezes control, gateway, supervisors and nodes at random while rollouts run.
+    ///
+    /// Every rollout has to complete, and node and control have to agree about it afterwards.
+    Kills {
+        /// How many rollouts, one after the other.
+        #[arg(long, default_value_t = 6)]
+        rounds: u64,
+        /// What decides who is struck, how and when; another one each time by default.
+        #[arg(long)]
+        seed: Option<u64>,
     },
 }
 
@@ -107,6 +126,15 @@ async fn run(task: Task) -> Result<()> {
         Task::Bench(Bench::Road { nodes }) => {
             let figures = bench::road::run(nodes).await?;
             writeln!(io::stdout(), "{figures}")?;
+        }
+        Task::Faults(Faults::Kills { rounds, seed }) => {
+            let seed = seed.unwrap_or_else(rand::random);
+            let findings = faults::kills::run(Campaign { rounds, seed }).await?;
+            writeln!(io::stdout(), "{findings}")?;
+            ensure!(
+                findings.violations.is_empty(),
+                "expected no violation; seed {seed}"
+            );
         }
     }
     Ok(())
