@@ -41,12 +41,17 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<
 
 /// Gives the finished file at `staged` the name `path`; both are in one folder. `file` is the open `staged`.
 pub(crate) fn put_in_place(staged: &Path, file: &File, path: &Path, mode: Mode) -> io::Result<()> {
-    // The mode is set on the file, not at its creation: the umask must have no say.
-    file.set_permissions(Permissions::from_mode(mode.bits()))?;
-    file.sync_all()?;
+    set_mode(file, mode)?;
     fs::rename(staged, path)?;
     // The rename itself is lost with the directory's page unless that is flushed too.
     sync_folder_of(path)
+}
+
+/// Gives an open file its mode, and sees it to the disk with all that was written.
+pub(crate) fn set_mode(file: &File, mode: Mode) -> io::Result<()> {
+    // The mode is set on the file, not at its creation: the umask must have no say.
+    file.set_permissions(Permissions::from_mode(mode.bits()))?;
+    file.sync_all()
 }
 
 /// Replaces the link at `path` so that it points to `target`, which is never followed.
@@ -113,8 +118,12 @@ pub(crate) fn read_unlinked(path: &Path, bytes_max: u64) -> io::Result<Option<Ve
     }
 }
 
-fn read_with(path: &Path, flags: OFlag, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+/// Opens a plain file to read it; a link, a pipe or a folder in its place is an error, and never waited for.
+pub(crate) fn open_unlinked(path: &Path) -> io::Result<File> {
+    open_with(path, OFlag::O_NOFOLLOW)
+}
+
+fn open_with(path: &Path, flags: OFlag) -> io::Result<File> {
     // Not blocking, in case somebody put a pipe there: opening it would wait for a writer.
     let file = OpenOptions::new()
         .read(true)
@@ -123,6 +132,12 @@ fn read_with(path: &Path, flags: OFlag, bytes_max: u64) -> io::Result<Vec<u8>> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("expected a file, found something else"));
     }
+    Ok(file)
+}
+
+fn read_with(path: &Path, flags: OFlag, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = open_with(path, flags)?;
     file.take(bytes_max.saturating_add(1))
         .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {

@@ -3,7 +3,7 @@
 //! Takes and gives small files of `state/`. A file that cannot be read is as good as none: the gateway sends the spec
 //! anew, and no start may fail for a note.
 
-use std::{fs::File, io, path::Path};
+use std::{io, path::Path};
 
 use bc_protocol::{spec::NodeSpec, time::Timestamp, version::Version};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -82,7 +82,7 @@ pub(super) fn keep_spec(paths: &Paths, spec: &NodeSpec) -> io::Result<()> {
 
 /// Whether a node holds its lock. Where the lock may not be looked at, the note is all there is.
 fn is_running(paths: &Paths) -> bool {
-    match File::open(paths.node_lock()) {
+    match durable::open_unlinked(&paths.node_lock()) {
         Ok(file) => file.try_lock_shared().is_err(),
         Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
     }
@@ -112,6 +112,8 @@ fn save<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     fn node() -> (tempfile::TempDir, Paths) {

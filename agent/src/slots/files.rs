@@ -5,10 +5,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use bc_protocol::digest::Sha256;
-use bc_protocol::limits::PUBLISHED_BYTES_MAX;
+use bc_protocol::limits::{ARTIFACT_BYTES_MAX, PUBLISHED_BYTES_MAX};
 use bc_protocol::session::Slot;
 
 use crate::durable::{self, Mode};
@@ -20,6 +21,9 @@ const PARTIAL: &str = "bcd.partial";
 
 /// Where the download keeps what it needs to go on.
 const PARTIAL_ORIGIN: &str = "bcd.partial.origin";
+
+/// The bits that everybody's right to execute has.
+const EXECUTABLE: u32 = 0o111;
 
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -53,7 +57,14 @@ impl Slots {
 
     /// What the slot's binary is. It is read whole.
     pub(crate) fn content(&self, slot: Slot) -> io::Result<Content> {
-        content_of(&mut File::open(self.paths.slot_binary(slot))?)
+        let mut binary = durable::open_unlinked(&self.paths.slot_binary(slot))?;
+        let size = binary.metadata()?.len();
+        if size > ARTIFACT_BYTES_MAX {
+            // No release is that large, and a start must not wait until a giant has been read.
+            let problem = format!("expected at most {ARTIFACT_BYTES_MAX} bytes, found {size}");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
+        }
+        content_of(&mut binary)
     }
 
     /// Whether the slot's binary has that digest.
@@ -65,6 +76,17 @@ impl Slots {
                 false
             }
         }
+    }
+
+    /// Gives the slot's binary its mode back where it cannot be executed. Its bytes stay as they are.
+    pub(crate) fn mend_mode(&self, slot: Slot) -> io::Result<()> {
+        let binary = durable::open_unlinked(&self.paths.slot_binary(slot))?;
+        let mode = binary.metadata()?.permissions().mode();
+        if mode & EXECUTABLE == EXECUTABLE {
+            return Ok(());
+        }
+        tracing::warn!(%slot, "the slot's binary was not executable: it is again");
+        durable::set_mode(&binary, Mode::Executable)
     }
 
     /// Whether the slot's binary has that size; cheap enough to ask before [`Self::holds`].
@@ -195,6 +217,44 @@ mod tests {
         let mode = fs::metadata(paths.slot_binary(Slot::B)).unwrap();
         assert_eq!(mode.permissions().mode() & 0o7777, 0o755);
         assert_eq!(fs::read_dir(paths.slot(Slot::B)).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_plain_file_holds_nothing_and_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let (slots, paths) = slots(&folder);
+        let (binary, digest) = (paths.slot_binary(Slot::B), Sha256::of(b""));
+        let good = folder.path().join("good");
+        File::create(&good).unwrap();
+        std::os::unix::fs::symlink(&good, &binary).unwrap();
+        assert!(!slots.holds(Slot::B, digest), "a link");
+        fs::remove_file(&binary).unwrap();
+        nix::unistd::mkfifo(&binary, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(!slots.holds(Slot::B, digest), "a pipe");
+        fs::remove_file(&binary).unwrap();
+        fs::create_dir(&binary).unwrap();
+        assert!(!slots.holds(Slot::B, digest), "a folder");
+        fs::remove_dir(&binary).unwrap();
+        let giant = File::create(&binary).unwrap();
+        giant.set_len(1 << 40).unwrap();
+        assert!(!slots.holds(Slot::B, digest), "a giant");
+        giant.set_len(0).unwrap();
+        assert!(slots.holds(Slot::B, digest));
+    }
+
+    #[test]
+    fn a_binary_that_lost_its_mode_is_executable_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (slots, paths) = slots(&folder);
+        let binary = paths.slot_binary(Slot::A);
+        assert!(slots.mend_mode(Slot::A).is_err());
+        File::create(&binary).unwrap();
+        for lost in [0o644, 0o000, 0o711, 0o755] {
+            fs::set_permissions(&binary, fs::Permissions::from_mode(lost)).unwrap();
+            slots.mend_mode(Slot::A).unwrap();
+            let mode = fs::metadata(&binary).unwrap().permissions().mode() & 0o7777;
+            assert!(mode & 0o111 == 0o111, "{lost:o}: {mode:o}");
+        }
     }
 
     #[test]

@@ -83,7 +83,7 @@ fn decide(
         ..evidence
     };
     let health = Health {
-        confirmed: health_of(host, record.confirmed()),
+        confirmed: health_of_confirmed(host, record.confirmed()),
         trial: record
             .trial()
             .map_or(Binary::Damaged, |trial| health_of(host, trial.installed())),
@@ -107,6 +107,20 @@ fn health_of(host: &Host, installed: Installed) -> Binary {
         Binary::Intact
     } else {
         Binary::Damaged
+    }
+}
+
+/// As [`health_of`], for what was confirmed: it could be executed once. One on trial that cannot be has failed.
+fn health_of_confirmed(host: &Host, confirmed: Installed) -> Binary {
+    match health_of(host, confirmed) {
+        Binary::Damaged => Binary::Damaged,
+        Binary::Intact => match host.slots().mend_mode(confirmed.slot) {
+            Ok(()) => Binary::Intact,
+            Err(error) => {
+                tracing::error!(slot = %confirmed.slot, %error, "the confirmed binary cannot be executed");
+                Binary::Damaged
+            }
+        },
     }
 }
 

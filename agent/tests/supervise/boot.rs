@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use bc_protocol::digest::Sha256;
 use bc_protocol::platform::Platform;
@@ -154,6 +155,40 @@ fn both_slots_damaged_is_a_rescue_and_the_floor_stays() {
     let output = world.run(&["exec", "node"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("join"), "{said}");
+}
+
+#[test]
+fn a_pipe_in_a_files_place_is_not_waited_for() {
+    for name in ["slots/a/bcd", "slots/b/bcd", "update.json", "update.lock"] {
+        let world = World::new("60s");
+        assert!(world.run(&["boot"]).status.success());
+        let path = world.path(&format!("node/{name}"));
+        // Not every one is there: slot b is still empty.
+        fs::remove_file(&path).ok();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(world.run(&["boot"]).status.success(), "{name}");
+        let notice = &status(&world)["notice"];
+        let expected = if name == "slots/a/bcd" {
+            json!("rescue")
+        } else {
+            json!(null)
+        };
+        assert_eq!(*notice, expected, "{name}");
+    }
+}
+
+#[test]
+fn a_confirmed_binary_that_lost_its_mode_is_executable_again() {
+    let world = World::new("60s");
+    assert!(world.run(&["boot"]).status.success());
+    let binary = world.path("node/slots/a/bcd");
+    let bytes = fs::read(&binary).unwrap();
+    fs::set_permissions(&binary, fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(world.run(&["boot"]).status.success());
+    let mode = fs::metadata(&binary).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o755);
+    assert_eq!(fs::read(&binary).unwrap(), bytes);
+    assert_eq!(status(&world)["notice"], json!(null));
 }
 
 #[test]

@@ -141,10 +141,7 @@ impl Partial {
 
     /// A descriptor that can write would keep the file from being executed.
     fn handed_over(self) -> io::Result<File> {
-        let reader = OpenOptions::new()
-            .read(true)
-            .custom_flags(OFlag::O_NOFOLLOW.bits())
-            .open(&self.place.path)?;
+        let reader = durable::open_unlinked(&self.place.path)?;
         let (ours, theirs) = (self.file.metadata()?, reader.metadata()?);
         if (ours.dev(), ours.ino()) != (theirs.dev(), theirs.ino()) {
             return Err(io::Error::other(

@@ -84,7 +84,9 @@ impl Store {
 
     fn open_lock(&self) -> Result<File, StoreError> {
         let mut options = OpenOptions::new();
-        options.read(true).custom_flags(OFlag::O_NOFOLLOW.bits());
+        options
+            .read(true)
+            .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
         // Reading is enough to lock, and works on a read-only disk too: a node has to start there.
         match options.open(self.paths.update_lock()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => options
