@@ -8,10 +8,11 @@ use std::{
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use axum::Router;
-use axum_server::{Handle, tls_rustls::RustlsConfig};
+use axum_server::{Address, Handle, Server, tls_rustls::RustlsConfig};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use thiserror::Error;
 
@@ -131,6 +132,12 @@ impl Bound {
     }
 }
 
+/// From accepting a connection to the head of its first request. One that says nothing costs a descriptor until then.
+const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// From one request to the head of the next on the same connection: callers keep theirs open for a while.
+const NEXT_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Serves the API until the handle stops it.
 pub(super) async fn serve_api(
     socket: TcpListener,
@@ -141,16 +148,23 @@ pub(super) async fn serve_api(
     let service = router.into_make_service();
     match tls {
         None => {
-            axum_server::from_tcp(socket)?
-                .handle(handle)
-                .serve(service)
-                .await
+            let server = axum_server::from_tcp(socket)?.handle(handle);
+            impatient(server).serve(service).await
         }
         Some(tls) => {
-            axum_server::from_tcp_rustls(socket, RustlsConfig::from_config(tls))?
-                .handle(handle)
-                .serve(service)
-                .await
+            let tls = RustlsConfig::from_config(tls);
+            let server = axum_server::from_tcp_rustls(socket, tls)?.handle(handle);
+            impatient(server).serve(service).await
         }
     }
+}
+
+/// Whoever opens connections and says nothing must not use up the descriptors. Requests have deadlines of their own.
+fn impatient<A: Address, Acceptor>(server: Server<A, Acceptor>) -> Server<A, Acceptor> {
+    let mut server = server.first_request_timeout(FIRST_HEAD_TIMEOUT);
+    let builder = server.http_builder();
+    builder.http1().header_read_timeout(NEXT_HEAD_TIMEOUT);
+    // Where one connection carries many requests, a peer that answers no ping is gone.
+    builder.http2().keep_alive_interval(NEXT_HEAD_TIMEOUT);
+    server
 }

@@ -1,6 +1,11 @@
 //! Starting and stopping.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    os::unix::fs::PermissionsExt as _,
+    time::Duration,
+};
 
 use serde_json::json;
 
@@ -37,6 +42,28 @@ async fn the_first_token_is_private_and_stays_the_same() {
 #[test]
 fn it_stops_when_it_is_told_to() {
     assert!(Server::start().stop().success());
+}
+
+#[test]
+fn a_connection_that_asks_for_nothing_is_closed() {
+    let server = Server::start();
+    let address = server.url.strip_prefix("http://").unwrap();
+    let said: [&[u8]; 3] = [b"", b"P", b"POST /api/compute/pools/list HTTP/1.1\r\nX: "];
+    std::thread::scope(|threads| {
+        for words in said {
+            threads.spawn(move || {
+                let mut socket = TcpStream::connect(address).unwrap();
+                socket.write_all(words).unwrap();
+                socket
+                    .set_read_timeout(Some(Duration::from_secs(25)))
+                    .unwrap();
+                let mut answer = Vec::new();
+                // An answer before the end is fine; no end is a time-out, which is an error.
+                let ended = socket.read_to_end(&mut answer);
+                assert!(ended.is_ok(), "{words:?}: {ended:?}");
+            });
+        }
+    });
 }
 
 #[tokio::test]
