@@ -1,6 +1,6 @@
 //! A fleet's authority, for tests: it signs nodes and gateways as control would.
 
-use std::{path::Path, sync::Arc};
+use std::{ops::Range, path::Path, sync::Arc};
 
 use bc_protocol::{certificate::Holder, id::NodeId};
 use rcgen::{
@@ -45,21 +45,21 @@ impl Authority {
         }
     }
 
-    /// Lets a node join without asking anybody, with a certificate that starts in that year.
-    pub(crate) fn enrol_from(&self, folder: &Path, gateway: &str, year: i32) -> Identity {
+    /// Lets a node join without asking anybody, with a certificate from the one year to the other.
+    pub(crate) fn enrol(&self, folder: &Path, gateway: &str, years: Range<i32>) -> Identity {
         let key = identity::key_or_new(folder).unwrap();
         let node_id = NodeId::derived(&[b"node"]);
         let mut params = CertificateParams::default();
         named(&mut params, &node_id);
-        params.not_before = date_time_ymd(year, 1, 1);
-        params.not_after = date_time_ymd(year + 100, 1, 1);
+        params.not_before = date_time_ymd(years.start, 1, 1);
+        params.not_after = date_time_ymd(years.end, 1, 1);
         let membership = Membership {
             node_id,
             certificate: params.signed_by(&key, &self.issuer).unwrap().pem(),
             authorities: self.pem(),
             gateways: vec![gateway.to_owned()],
         };
-        identity::save(folder, &key, &membership).unwrap();
+        identity::save(folder, &key, &membership, None).unwrap();
         Identity::load(folder).unwrap()
     }
 

@@ -9,14 +9,19 @@ use std::{
     time::Duration,
 };
 
-use bc_protocol::{certificate, id::NodeId};
+use bc_protocol::{
+    certificate::{self, Validity},
+    id::NodeId,
+};
 use rcgen::{KeyPair, PublicKeyData};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use url::Url;
 use x509_parser::{certificate::X509Certificate, prelude::FromDer};
 
 use crate::{
+    clock,
     durable::{self, Mode},
     node::limits::STATE_FILE_BYTES_MAX,
 };
@@ -32,7 +37,7 @@ pub(crate) struct Identity {
     key: PrivateKeyDer<'static>,
     chain: Vec<CertificateDer<'static>>,
     authorities: Vec<CertificateDer<'static>>,
-    starts: UnixTime,
+    validity: Validity,
 }
 
 /// What control answers to a join: everything but the key.
@@ -54,6 +59,27 @@ pub(crate) struct Membership {
 struct NodeFile {
     node_id: NodeId,
     gateways: Vec<String>,
+    /// Where the node joined: there it asks for a new certificate when its own has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    control: Option<Url>,
+}
+
+/// Certificates that somebody offers.
+pub(crate) struct Offered {
+    /// The node's certificate first, then what signed it.
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    /// Whom to trust.
+    pub(crate) authorities: Vec<CertificateDer<'static>>,
+}
+
+impl Offered {
+    /// Reads what control answered.
+    pub(crate) fn read(folder: &Path, membership: &Membership) -> Result<Self, IdentityError> {
+        Ok(Self {
+            chain: certificates(folder, CERTIFICATE, membership.certificate.as_bytes())?,
+            authorities: certificates(folder, AUTHORITIES, membership.authorities.as_bytes())?,
+        })
+    }
 }
 
 /// Why there is no identity.
@@ -92,18 +118,16 @@ impl Identity {
             .map_err(|error| content(folder, KEY, "a private key in PEM", error))?;
         let chain = certificates(folder, CERTIFICATE, &present(folder, CERTIFICATE)?)?;
         let authorities = certificates(folder, AUTHORITIES, &present(folder, AUTHORITIES)?)?;
-        let starts = chain
+        let validity = chain
             .first()
-            .and_then(|der| X509Certificate::from_der(der).ok())
-            .map(|(_, own)| own.validity().not_before.timestamp())
+            .and_then(|der| Validity::of(der).ok())
             .ok_or_else(|| content(folder, CERTIFICATE, "a certificate", "other bytes"))?;
-        let starts = Duration::from_secs(u64::try_from(starts).unwrap_or(0));
         Ok(Self {
             node,
             key,
             chain,
             authorities,
-            starts: UnixTime::since_unix_epoch(starts),
+            validity,
         })
     }
 
@@ -134,7 +158,24 @@ impl Identity {
 
     /// When the certificate starts: a moment that has certainly passed.
     pub(crate) fn starts(&self) -> UnixTime {
-        self.starts
+        let starts = u64::try_from(self.validity.starts).unwrap_or(0);
+        UnixTime::since_unix_epoch(Duration::from_secs(starts))
+    }
+
+    /// From when to when the certificate is good.
+    pub(crate) fn validity(&self) -> Validity {
+        self.validity
+    }
+
+    /// The time by which it is judged, in seconds since 1970: a clock that shows less than the certificate's start is
+    /// wrong.
+    pub(crate) fn now(&self) -> i64 {
+        clock::wall().unix().max(self.validity.starts)
+    }
+
+    /// Where the node joined, if that is known.
+    pub(crate) fn control(&self) -> Option<&Url> {
+        self.node.control.as_ref()
     }
 }
 
@@ -165,16 +206,17 @@ pub(crate) fn save(
     folder: &Path,
     key: &KeyPair,
     membership: &Membership,
+    control: Option<&Url>,
 ) -> Result<(), IdentityError> {
-    let chain = certificates(folder, CERTIFICATE, membership.certificate.as_bytes())?;
-    certificates(folder, AUTHORITIES, membership.authorities.as_bytes())?;
-    check_own(folder, key, chain.first(), &membership.node_id)?;
+    let offered = Offered::read(folder, membership)?;
+    check_own(folder, key, offered.chain.first(), &membership.node_id)?;
     if membership.gateways.is_empty() {
         return Err(content(folder, NODE, "a gateway's address", "none"));
     }
     let node = NodeFile {
         node_id: membership.node_id.clone(),
         gateways: membership.gateways.clone(),
+        control: control.cloned(),
     };
     let node = serde_json::to_vec_pretty(&node)
         .map_err(|error| content(folder, NODE, "what JSON can hold", error))?;
@@ -191,6 +233,13 @@ pub(crate) fn save(
         Mode::Readable,
     )?;
     write(folder, NODE, &node, Mode::Readable)
+}
+
+/// Certificates in DER as the folder keeps them.
+pub(crate) fn pem_of(ders: &[Vec<u8>]) -> String {
+    ders.iter()
+        .map(|der| pem::encode(&pem::Pem::new("CERTIFICATE", der.clone())))
+        .collect()
 }
 
 /// The certificate is for this key, and names the node: a mix-up on the way would otherwise show only when the first

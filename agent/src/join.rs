@@ -1,4 +1,4 @@
-//! How a machine becomes a node of a fleet.
+//! How a machine becomes a node of a fleet, and stays one when its certificate has ended.
 //!
 //! Takes control's address and a join token, leaves an identity. The key is on disk before the first request, so a
 //! join whose answer got lost is simply tried again: control knows the key and spends no second use. Never shows the
@@ -19,7 +19,7 @@ use hyper::{
     body::Incoming,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT},
 };
-use rcgen::{CertificateParams, DistinguishedName, KeyPair};
+use rcgen::{CertificateParams, CertificateSigningRequest, DistinguishedName, KeyPair};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::time::timeout;
@@ -105,7 +105,7 @@ pub(crate) enum JoinError {
     #[error("expected control's answer to end, found {0}")]
     Cut(String),
     /// Control said no.
-    #[error("control refused the join: {code}: {message}")]
+    #[error("control refused: {code}: {message}")]
     Refused {
         /// The API's word.
         code: String,
@@ -134,7 +134,7 @@ pub(crate) fn run(join: &Join<'_>) -> Result<Joined, JoinError> {
         .build()
         .map_err(|error| setup("a runtime", error))?;
     let membership = runtime.block_on(ask(join, token, &key))?;
-    identity::save(join.identity, &key, &membership)?;
+    identity::save(join.identity, &key, &membership, Some(join.control))?;
     Ok(Joined::Now(membership.node_id))
 }
 
@@ -156,18 +156,47 @@ struct ErrorObject {
 }
 
 async fn ask(join: &Join<'_>, token: HeaderValue, key: &KeyPair) -> Result<Membership, JoinError> {
-    let url = address(join.control);
-    let server = Server::of(&url, join.web.plain_http, Reach::Anywhere)?;
-    let tls = join.web.tls_for(&server).map_err(HttpError::from)?;
-    let csr = request_of(key)?;
     let body = serde_json::to_vec(&Body {
-        csr: &csr,
+        csr: &pem_request_of(key)?,
         labels: &labels::current(join.labels),
-    })
-    .map_err(|error| setup("the request", error))?;
-    let request = Request::post(http::target(&url))
-        .header(HOST, http::authority(&url))
-        .header(AUTHORIZATION, token)
+    });
+    let url = address(join.control, "nodes/join");
+    post(&url, join.web, Some(token), body).await
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RenewBody<'a> {
+    node_id: &'a NodeId,
+    csr: &'a str,
+}
+
+/// Asks control for a new certificate. The key says who asks; no token does.
+pub(crate) async fn renew(
+    control: &Url,
+    web: &Web,
+    node_id: &NodeId,
+    key: &KeyPair,
+) -> Result<Membership, JoinError> {
+    let csr = &pem_request_of(key)?;
+    let body = serde_json::to_vec(&RenewBody { node_id, csr });
+    post(&address(control, "nodes/renew"), web, None, body).await
+}
+
+async fn post(
+    url: &Url,
+    web: &Web,
+    token: Option<HeaderValue>,
+    body: serde_json::Result<Vec<u8>>,
+) -> Result<Membership, JoinError> {
+    let body = body.map_err(|error| setup("the request", error))?;
+    let server = Server::of(url, web.plain_http, Reach::Anywhere)?;
+    let tls = web.tls_for(&server).map_err(HttpError::from)?;
+    let mut request = Request::post(http::target(url)).header(HOST, http::authority(url));
+    if let Some(token) = token {
+        request = request.header(AUTHORIZATION, token);
+    }
+    let request = request
         .header(CONTENT_TYPE, "application/json")
         .header(ACCEPT, "application/json")
         .header(USER_AGENT, "bcd")
@@ -176,7 +205,7 @@ async fn ask(join: &Join<'_>, token: HeaderValue, key: &KeyPair) -> Result<Membe
     let mut exchange = server.ask(request, tls, PATIENCE).await?;
     let status = exchange.response.status();
     let answer = read(exchange.response.body_mut()).await?;
-    understood(&url, status, &answer)
+    understood(url, status, &answer)
 }
 
 fn understood(url: &Url, status: StatusCode, answer: &[u8]) -> Result<Membership, JoinError> {
@@ -232,19 +261,24 @@ fn token_of(path: &Path) -> Result<HeaderValue, JoinError> {
 }
 
 /// The certificate request: the key and nothing else. Who the node is, control says.
-fn request_of(key: &KeyPair) -> Result<String, JoinError> {
+pub(crate) fn request_of(key: &KeyPair) -> Result<CertificateSigningRequest, JoinError> {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params
         .serialize_request(key)
-        .and_then(|request| request.pem())
         .map_err(|error| setup("a certificate request", error))
 }
 
-fn address(control: &Url) -> Url {
+fn pem_request_of(key: &KeyPair) -> Result<String, JoinError> {
+    request_of(key)?
+        .pem()
+        .map_err(|error| setup("a certificate request", error))
+}
+
+fn address(control: &Url, method: &str) -> Url {
     let mut url = control.clone();
     let path = format!(
-        "{}/api/compute/nodes/join",
+        "{}/api/compute/{method}",
         control.path().trim_end_matches('/')
     );
     url.set_path(&path);

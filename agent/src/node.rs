@@ -5,6 +5,7 @@
 //! gateway. It decides nothing and installs nothing itself.
 
 mod connect_seq;
+mod credentials;
 pub(crate) mod fetch;
 pub(crate) mod limits;
 mod line;
@@ -33,6 +34,7 @@ use url::Url;
 
 use self::{
     connect_seq::ConnectSeq,
+    credentials::Credentials,
     limits::{LEAVE_PATIENCE, NEWS_MAX},
     line::{News, Setup},
     memory::SessionNote,
@@ -47,7 +49,7 @@ use crate::{
     http::Web,
     identity::{Identity, IdentityError},
     paths::Paths,
-    tls::{self, TlsError},
+    tls::TlsError,
     updater::{
         host::{Host, HostError},
         operations::Operations,
@@ -154,7 +156,7 @@ async fn live(start: Start) -> Result<(), NodeError> {
     {
         return misbehave(fault, node).await;
     }
-    let setup = setup(&start, &identity)?;
+    let setup = setup(&start, identity)?;
     node.keep(setup).await
 }
 
@@ -354,25 +356,33 @@ fn setting(
         running,
         record,
         stable_for: start.config.update.stable_for,
-        web: Web {
-            plain_http: start.config.plain_http,
-            ca_file: start.config.ca_file.clone(),
-            earliest: Some(identity.starts()),
-        },
+        web: web(&start.config, identity),
         config: start.config_path.clone(),
         observed_generation: remembered.map_or(0, |spec| spec.generation),
     };
     Ok((setting, reporter))
 }
 
-fn setup(start: &Start, identity: &Identity) -> Result<Setup, NodeError> {
-    let gateways = gateways(&start.config, identity);
-    if gateways.is_empty() {
+fn web(config: &Config, identity: &Identity) -> Web {
+    Web {
+        plain_http: config.plain_http,
+        ca_file: config.ca_file.clone(),
+        earliest: Some(identity.starts()),
+    }
+}
+
+fn setup(start: &Start, identity: Identity) -> Result<Setup, NodeError> {
+    let folder = start.paths.identity();
+    let web = web(&start.config, &identity);
+    let Config {
+        gateways, control, ..
+    } = &start.config;
+    let credentials = Credentials::new(folder, identity, gateways, control.as_ref(), web)?;
+    if credentials.gateways().is_empty() {
         return Err(NodeError::NoGateway);
     }
     Ok(Setup {
-        gateways,
-        tls: tls::session(identity)?,
+        credentials,
         counter: ConnectSeq::load(&start.paths.connect_seq(), clock::wall().unix()),
         seed: rand::random(),
         labels: start.config.labels.clone(),
@@ -380,9 +390,9 @@ fn setup(start: &Start, identity: &Identity) -> Result<Setup, NodeError> {
 }
 
 /// The gateways to use: those that the owner names, or else those that joining did.
-pub(crate) fn gateways(config: &Config, identity: &Identity) -> Vec<String> {
-    if config.gateways.is_empty() {
+pub(crate) fn gateways(owners: &[Url], identity: &Identity) -> Vec<String> {
+    if owners.is_empty() {
         return identity.gateways().to_vec();
     }
-    config.gateways.iter().map(Url::to_string).collect()
+    owners.iter().map(Url::to_string).collect()
 }

@@ -15,6 +15,7 @@ use rustls::{
     ClientConfig, RootCertStore,
     client::danger::ServerCertVerifier,
     crypto::{CryptoProvider, ring},
+    server::WebPkiClientVerifier,
     time_provider::TimeProvider,
     version::TLS13,
 };
@@ -76,6 +77,28 @@ pub(crate) fn web(
             .with_custom_certificate_verifier(verifier)
             .with_no_client_auth();
     Ok(Arc::new(config))
+}
+
+/// Whether a gateway that trusts `authorities` would take this node's certificate at that time, in seconds since 1970.
+pub(crate) fn vouched(
+    chain: &[CertificateDer<'static>],
+    authorities: &[CertificateDer<'static>],
+    now: i64,
+) -> Result<(), TlsError> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(authority.clone())?;
+    }
+    let setup = |error: &dyn ToString| TlsError::Setup(rustls::Error::General(error.to_string()));
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
+        .build()
+        .map_err(|error| setup(&error))?;
+    let (own, between) = chain
+        .split_first()
+        .ok_or_else(|| setup(&"expected a certificate, found none"))?;
+    let now = Duration::from_secs(u64::try_from(now).unwrap_or(0));
+    verifier.verify_client_cert(own, between, UnixTime::since_unix_epoch(now))?;
+    Ok(())
 }
 
 /// What a host's certificate has to be for.

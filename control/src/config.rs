@@ -15,6 +15,8 @@ use bc_protocol::release::{Trust, TrustError};
 use thiserror::Error;
 use url::Url;
 
+use crate::fleet::authority::Lifetimes;
+
 /// How control is set up.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -36,8 +38,8 @@ pub(crate) struct Config {
     pub downloads: Downloads,
     /// How long a node is offline before its wave goes on without it.
     pub offline_grace: Duration,
-    /// How long nodes keep a certificate.
-    pub certificate_days: u64,
+    /// How long certificates are valid.
+    pub lifetimes: Lifetimes,
 }
 
 /// The API's certificate.

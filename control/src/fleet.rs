@@ -7,3 +7,4 @@ pub(crate) mod gateway;
 pub(crate) mod join;
 pub(crate) mod node;
 pub(crate) mod pool;
+pub(crate) mod renew;

@@ -80,6 +80,7 @@ fn methods() -> Router<Shared> {
         .route("/pools/update", post(pools::update))
         .route("/pools/archive", post(pools::archive))
         .route("/nodes/join", post(nodes::join))
+        .route("/nodes/renew", post(nodes::renew))
         .route("/nodes/list", post(nodes::list))
         .route("/nodes/get", post(nodes::get))
         .route("/joinTokens/create", post(join_tokens::create))

@@ -23,7 +23,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) use tls::{LinkTlsError, server as tls_server};
 
-use crate::rollout::service::Services;
+use crate::{fleet::authority::Authority, rollout::service::Services};
 use routes::Routes;
 use turns::Turns;
 
@@ -31,6 +31,8 @@ use turns::Turns;
 #[derive(Debug)]
 struct Shared {
     services: Services,
+    /// Who renews certificates.
+    authority: Arc<Authority>,
     routes: Routes,
     turns: Turns,
     /// Places for connections that have not proven to be gateways.
@@ -42,11 +44,13 @@ pub(crate) async fn serve(
     socket: std::net::TcpListener,
     tls: Arc<rustls::ServerConfig>,
     services: Services,
+    authority: Arc<Authority>,
     stop: CancellationToken,
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(socket)?;
     let shared = Arc::new(Shared {
         services,
+        authority,
         routes: Routes::default(),
         turns: Turns::new(stop.clone()),
         strangers: Arc::new(Semaphore::new(limits::STRANGERS_MAX)),

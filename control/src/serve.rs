@@ -186,7 +186,13 @@ async fn until_stopped(
     let stop = CancellationToken::new();
     let controller = controller::spawn(parts.services.clone(), stop.clone());
     let link_tls = link::tls_server(&parts.authority, &link.url, Moment::now())?;
-    let links = link::serve(link.socket, link_tls, parts.services.clone(), stop.clone());
+    let links = link::serve(
+        link.socket,
+        link_tls,
+        parts.services.clone(),
+        Arc::clone(&parts.authority),
+        stop.clone(),
+    );
     let links = tokio::spawn(links);
     let app = App {
         services: parts.services.clone(),
@@ -238,7 +244,7 @@ impl Parts {
         let now = Moment::now();
         let db = Db::open(&config.data_dir.join("control.db")).await?;
         gateway::forget_links(&db, now).await?;
-        let authority = Authority::open(&config.data_dir, config.certificate_days, now)?;
+        let authority = Authority::open(&config.data_dir, config.lifetimes, now)?;
         token::ensure_first(&db, &config.data_dir, now).await?;
         let downloads_url = match &config.downloads.url {
             Some(url) => url.as_str().to_owned(),

@@ -18,6 +18,7 @@ use url::Url;
 use crate::{
     backoff::Backoff,
     causes::with_causes,
+    clock,
     config::Config,
     identity::{Enrolled, Folder, Identity, IdentityError},
     limits::{ENROL_ANSWER_BYTES_MAX, ENROL_TIMEOUT},
@@ -30,7 +31,7 @@ const JOIN: &str = "/api/compute/gateways/join";
 pub(crate) enum EnrolError {
     /// There is no token.
     #[error(
-        "this gateway has not enrolled: set enrol_token_file to a token of `better-compute gateways enrol`"
+        "this gateway has no valid certificate: set enrol_token_file to a token of `better-compute gateways enrol`"
     )]
     NoToken,
     /// A file of the configuration cannot be read.
@@ -97,11 +98,17 @@ struct RefusalError {
     message: String,
 }
 
-/// The gateway's identity; enrols first if it has none, and waits for a control that is not there.
-pub(crate) async fn identity(config: &Config) -> Result<Identity, EnrolError> {
-    let folder = Folder::open(&config.state_dir)?;
+/// The gateway's identity; enrols first if it has none, and waits for a control that is not there. One whose
+/// certificate ended while it was away enrols again: control knows it by its key.
+pub(crate) async fn identity(folder: &Folder, config: &Config) -> Result<Identity, EnrolError> {
     if let Some(identity) = folder.load()? {
-        return Ok(identity);
+        let now = i64::try_from(clock::unix_ms() / 1000).unwrap_or(i64::MAX);
+        match identity.validity() {
+            Ok(validity) if validity.has_ended(now) => {
+                warn!("the certificate has ended: enrolling again with the same key and token");
+            }
+            Ok(_) | Err(_) => return Ok(identity),
+        }
     }
     let path = config
         .enrol_token_file

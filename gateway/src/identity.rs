@@ -10,8 +10,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bc_protocol::id::GatewayId;
-use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256};
+use bc_protocol::{
+    certificate::{HolderError, Validity},
+    id::GatewayId,
+};
+use rcgen::{CertificateParams, CertificateSigningRequest, KeyPair, PKCS_ECDSA_P256_SHA256};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -40,6 +43,13 @@ pub(crate) struct Identity {
     pub(crate) key: PrivateKeyDer<'static>,
     /// Who signs nodes, gateways and control.
     pub(crate) authorities: Vec<CertificateDer<'static>>,
+}
+
+impl Identity {
+    /// From when to when its certificate is good.
+    pub(crate) fn validity(&self) -> Result<Validity, HolderError> {
+        Validity::of(self.chain.first().map_or(&[], |own| own))
+    }
 }
 
 /// What control answered to the enrolment, as it is kept.
@@ -111,9 +121,7 @@ impl Folder {
         };
         let enrolment: Enrolment = serde_json::from_str(&enrolment)
             .map_err(|error| self.content(ENROLMENT, "an enrolment", &error))?;
-        let key = self.read_required(KEY)?;
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
-            .map_err(|error| self.content(KEY, "a private key", &error))?;
+        let key = self.key()?;
         Ok(Some(Identity {
             gateway: enrolment.gateway_id,
             link: enrolment.link_url,
@@ -123,9 +131,24 @@ impl Folder {
         }))
     }
 
-    /// A certificate request with the gateway's key, which is made and kept first if there is none: after a lost answer
+    /// The gateway's key.
+    pub(crate) fn key(&self) -> Result<PrivateKeyDer<'static>, IdentityError> {
+        PrivateKeyDer::from_pem_slice(self.read_required(KEY)?.as_bytes())
+            .map_err(|error| self.content(KEY, "a private key", &error))
+    }
+
+    /// A certificate request with the gateway's key in PEM; the key is made and kept first if there is none: after a lost answer
     /// control knows the gateway by it.
     pub(crate) fn request(&self) -> Result<String, IdentityError> {
+        self.signed_request()?.pem().map_err(IdentityError::Key)
+    }
+
+    /// The same in DER.
+    pub(crate) fn request_der(&self) -> Result<Vec<u8>, IdentityError> {
+        Ok(self.signed_request()?.der().to_vec())
+    }
+
+    fn signed_request(&self) -> Result<CertificateSigningRequest, IdentityError> {
         let key = match self.read(KEY)? {
             Some(pem) => KeyPair::from_pem(&pem)
                 .map_err(|error| self.content(KEY, "a private key", &error))?,
@@ -138,7 +161,6 @@ impl Folder {
         };
         CertificateParams::default()
             .serialize_request(&key)
-            .and_then(|request| request.pem())
             .map_err(IdentityError::Key)
     }
 

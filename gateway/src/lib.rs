@@ -5,6 +5,7 @@ mod backoff;
 mod causes;
 mod clock;
 mod config;
+mod credentials;
 mod door;
 mod enrol;
 #[cfg(test)]
@@ -41,13 +42,13 @@ use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
 use config::{Config, ConfigError};
+use credentials::{Credentials, CredentialsError};
 use enrol::EnrolError;
 use gateway::Gateway;
-use identity::Identity;
+use identity::Folder;
 use limits::{CLOSE_TIMEOUT, FLUSH_TIMEOUT};
 use link::client::Client;
 use server::Server;
-use tls::TlsError;
 
 /// Holds the sessions of a fleet's nodes.
 #[derive(Debug, Parser)]
@@ -132,8 +133,9 @@ fn log(format: LogFormat) {
 
 async fn serve(config: &Config) -> Result<(), RunError> {
     let mut stop = Stop::new()?;
+    let folder = Folder::open(&config.state_dir).map_err(EnrolError::from)?;
     let identity = tokio::select! {
-        identity = enrol::identity(config) => identity?,
+        identity = enrol::identity(&folder, config) => identity?,
         () = stop.asked() => return Ok(()),
     };
     let address = config.listen;
@@ -142,11 +144,17 @@ async fn serve(config: &Config) -> Result<(), RunError> {
         .map_err(|source| RunError::Listen { address, source })?;
     let gateway = Arc::new(Gateway::new(config.limits, config.protocol_min));
     let unlink = CancellationToken::new();
-    let link = tokio::spawn(link_to_control(&identity, &gateway)?.run(unlink.clone()));
-    let server = Server::new(tls::server(&identity)?, Arc::clone(&gateway));
+    let credentials = Arc::new(Credentials::new(folder, &identity)?);
+    let client = Client {
+        credentials: Arc::clone(&credentials),
+        process: rand::random(),
+        gateway: Arc::clone(&gateway),
+    };
+    let link = tokio::spawn(client.run(unlink.clone()));
+    let server = Server::new(Arc::clone(&credentials), Arc::clone(&gateway));
     // One line for whoever started it; with port 0 nobody else knows where it listens.
     writeln!(io::stdout(), "listening on {}", listener.local_addr()?)?;
-    info!(gateway = %identity.gateway, listen = %listener.local_addr()?, "serving");
+    info!(gateway = %credentials.gateway(), listen = %listener.local_addr()?, "serving");
 
     tokio::select! {
         () = server.accept(&listener) => {}
@@ -178,15 +186,6 @@ async fn leave(server: &Server, gateway: &Gateway, config: &Config) {
     if timeout(FLUSH_TIMEOUT, gateway.upward.told()).await.is_err() {
         warn!("control has not acknowledged everything: it learns the rest from the nodes");
     }
-}
-
-fn link_to_control(identity: &Identity, gateway: &Arc<Gateway>) -> Result<Client, TlsError> {
-    Ok(Client {
-        url: identity.link.clone(),
-        tls: tls::client(identity)?,
-        process: rand::random(),
-        gateway: Arc::clone(gateway),
-    })
 }
 
 /// The signals that ask a service to stop.
@@ -223,8 +222,8 @@ impl From<EnrolError> for RunError {
     }
 }
 
-impl From<TlsError> for RunError {
-    fn from(error: TlsError) -> Self {
+impl From<CredentialsError> for RunError {
+    fn from(error: CredentialsError) -> Self {
         Self::Tls(error.into())
     }
 }

@@ -6,9 +6,15 @@
 pub(crate) mod client;
 pub(crate) mod outbox;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
-use bc_protocol::link::{NodeReport, SessionClosed, SessionOpened};
+use bc_protocol::{
+    id::NodeId,
+    link::{NodeReport, SessionClosed, SessionOpened},
+};
 use tokio::sync::Notify;
 
 use outbox::{AckError, Outbox};
@@ -17,6 +23,8 @@ use outbox::{AckError, Outbox};
 #[derive(Debug, Default)]
 pub(crate) struct Upward {
     outbox: Mutex<Outbox>,
+    /// What nodes ask and control has not been asked: one request a node.
+    requests: Mutex<BTreeMap<NodeId, Vec<u8>>>,
     filled: Notify,
     emptied: Notify,
 }
@@ -34,8 +42,16 @@ impl Upward {
         self.filled.notify_one();
     }
 
+    /// A node wants its certificate renewed.
+    pub(crate) fn certificate_wanted(&self, node: NodeId, request: Vec<u8>) {
+        self.requests().insert(node, request);
+        self.filled.notify_one();
+    }
+
     /// A session ended.
     pub(crate) fn closed(&self, closed: SessionClosed) {
+        // Nobody is there any more to take the answer.
+        self.requests().remove(&closed.node);
         self.outbox().closed(closed);
         self.filled.notify_one();
     }
@@ -56,6 +72,15 @@ impl Upward {
     /// Waits until somebody may have left something. For one reader.
     async fn filled(&self) {
         self.filled.notified().await;
+    }
+
+    fn take_requests(&self) -> BTreeMap<NodeId, Vec<u8>> {
+        std::mem::take(&mut self.requests())
+    }
+
+    fn requests(&self) -> MutexGuard<'_, BTreeMap<NodeId, Vec<u8>>> {
+        // No code panics in between.
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn outbox(&self) -> MutexGuard<'_, Outbox> {

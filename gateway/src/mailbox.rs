@@ -1,12 +1,12 @@
 //! What waits for one session.
 //!
-//! At most one spec and one order to end, whoever sends how many: a spec is the node's whole desired state, so a newer
-//! one replaces an older, and the first reason to end is the one that counts. So it never fills, nobody waits to put
+//! At most one spec, one certificate and one order to end, whoever sends how many: a spec is the node's whole desired
+//! state, so a newer one replaces an older, and the first reason to end is the one that counts. So it never fills, nobody waits to put
 //! something in, and a slow node holds up nobody else.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bc_protocol::spec::NodeSpec;
+use bc_protocol::{session::Certificate, spec::NodeSpec};
 use tokio::sync::Notify;
 
 use crate::session::{Ending, machine::Order};
@@ -21,6 +21,7 @@ pub(crate) struct Mailbox {
 #[derive(Debug, Default)]
 struct Slots {
     spec: Option<Box<NodeSpec>>,
+    certificate: Option<Box<Certificate>>,
     ending: Option<Ending>,
 }
 
@@ -28,6 +29,12 @@ impl Mailbox {
     /// Leaves a spec, in place of one that has not been taken yet.
     pub(crate) fn spec(&self, spec: NodeSpec) {
         self.slots().spec = Some(Box::new(spec));
+        self.filled.notify_one();
+    }
+
+    /// Leaves a renewed certificate, in place of one that has not been taken yet.
+    pub(crate) fn certificate(&self, certificate: Certificate) {
+        self.slots().certificate = Some(Box::new(certificate));
         self.filled.notify_one();
     }
 
@@ -55,9 +62,12 @@ impl Mailbox {
 
 impl Slots {
     fn take(&mut self) -> Option<Order> {
-        match self.ending.take() {
-            Some(ending) => Some(Order::End(ending)),
-            None => self.spec.take().map(|spec| Order::Spec(*spec)),
+        if let Some(ending) = self.ending.take() {
+            return Some(Order::End(ending));
+        }
+        match self.spec.take() {
+            Some(spec) => Some(Order::Spec(*spec)),
+            None => self.certificate.take().map(Order::Certificate),
         }
     }
 }
@@ -79,6 +89,16 @@ mod tests {
         mailbox.spec(spec(1));
         mailbox.spec(spec(2));
         assert_eq!(mailbox.next().await, Order::Spec(spec(2)));
+        let certificate = Certificate {
+            chain: vec![vec![1]],
+            authorities: vec![vec![2]],
+            gateways: Vec::new(),
+        };
+        mailbox.certificate(certificate.clone());
+        assert_eq!(
+            mailbox.next().await,
+            Order::Certificate(Box::new(certificate))
+        );
         mailbox.spec(spec(3));
         mailbox.end(Ending::Removed);
         mailbox.end(Ending::Stopping);

@@ -10,7 +10,7 @@ use std::{
 
 use bc_protocol::{
     id::{NodeId, SessionId},
-    session::Goodbye,
+    session::{Certificate, Goodbye},
     spec::NodeSpec,
 };
 
@@ -99,6 +99,13 @@ impl Registry {
     pub(crate) fn deliver(&self, node: &NodeId, spec: NodeSpec) {
         if let Some(live) = self.inner().live.get(node) {
             live.mailbox.spec(spec);
+        }
+    }
+
+    /// Leaves a renewed certificate for the node's session. One that has gone asks again when it is back.
+    pub(crate) fn certify(&self, node: &NodeId, certificate: Certificate) {
+        if let Some(live) = self.inner().live.get(node) {
+            live.mailbox.certificate(certificate);
         }
     }
 

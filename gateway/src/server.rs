@@ -6,7 +6,6 @@ use bc_protocol::{
     certificate::{HolderError, holder},
     id::NodeId,
 };
-use rustls::ServerConfig;
 use thiserror::Error;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -18,6 +17,7 @@ use tracing::{debug, info, warn};
 
 use crate::{
     clock,
+    credentials::Credentials,
     door::Door,
     gateway::Gateway,
     limits::DRAIN_STEP_MAX,
@@ -34,7 +34,7 @@ type Secured = TlsStream<Metered<TcpStream>>;
 
 /// Accepts nodes.
 pub(crate) struct Server {
-    tls: TlsAcceptor,
+    credentials: Arc<Credentials>,
     door: Arc<Door>,
     gateway: Arc<Gateway>,
     tasks: TaskTracker,
@@ -59,11 +59,11 @@ enum Rejected {
 
 impl Server {
     /// A server of this gateway, with nobody inside.
-    pub(crate) fn new(tls: Arc<ServerConfig>, gateway: Arc<Gateway>) -> Self {
+    pub(crate) fn new(credentials: Arc<Credentials>, gateway: Arc<Gateway>) -> Self {
         let limits = &gateway.limits;
         let door = Door::new(limits.connections_max, limits.unwelcomed_per_address);
         Self {
-            tls: TlsAcceptor::from(tls),
+            credentials,
             door: Arc::new(door),
             gateway,
             tasks: TaskTracker::new(),
@@ -113,7 +113,8 @@ impl Server {
                 return;
             }
         };
-        let (tls, gateway) = (self.tls.clone(), Arc::clone(&self.gateway));
+        let tls = TlsAcceptor::from(self.credentials.server());
+        let gateway = Arc::clone(&self.gateway);
         let tasks = self.tasks.clone();
         self.tasks.spawn(async move {
             let limit = gateway.limits.handshake_timeout;

@@ -155,6 +155,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                         self.gateway.upward.opened(*opened);
                     }
                     Output::Report(report) => self.gateway.upward.reported(*report),
+                    Output::CertificateWanted(request) => {
+                        let node = self.node.clone();
+                        self.gateway.upward.certificate_wanted(node, request);
+                    }
                     Output::End(ending) => return Some(ending),
                 }
             }

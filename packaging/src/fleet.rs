@@ -92,6 +92,16 @@ pub struct Node {
 impl Fleet {
     /// Starts control, a gateway and the plan's nodes, whose package's own binary is a copy of `package`.
     pub async fn start(programs: Programs, package: &Path, plan: &Plan) -> Result<Self> {
+        Self::start_with(programs, package, plan, "").await
+    }
+
+    /// The same, with further tables in `control.toml`.
+    pub async fn start_with(
+        programs: Programs,
+        package: &Path,
+        plan: &Plan,
+        tables: &str,
+    ) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("bcd-fleet-").tempdir()?;
         let root = dir.path();
         let [api, link, session] = free_ports()?;
@@ -101,7 +111,7 @@ impl Fleet {
         std::fs::create_dir_all(root.join("package"))?;
         std::fs::copy(package, &installed).context("install the package's binary")?;
         let config = root.join("control.toml");
-        replace(&config, &control_config(root, &keys, api, link))?;
+        replace(&config, &(control_config(root, &keys, api, link) + tables))?;
         let url = format!("http://127.0.0.1:{api}");
         let mut control = Service::new("control", &programs.control, &root.join("logs"));
         control.args(["serve", "--config"]).arg(&config);

@@ -2,10 +2,11 @@
 //!
 //! Control names nodes and gateways in the certificates that it signs, in one address of one form; whoever is at the
 //! other end of a connection is who that address says. Takes a certificate that TLS has verified already, and verifies
-//! nothing itself. No message is ever asked for an identity.
+//! nothing itself. No message is ever asked for an identity. How long a certificate is good is read here too.
 
 use std::fmt::Display;
 use std::str::FromStr;
+use std::time::Duration;
 
 use thiserror::Error;
 use x509_parser::extensions::GeneralName;
@@ -78,6 +79,47 @@ pub fn holder<H: Holder>(der: &[u8]) -> Result<H, HolderError> {
     }
 }
 
+/// From when to when a certificate is good, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// The first second.
+    pub starts: i64,
+    /// The last one.
+    pub ends: i64,
+}
+
+impl Validity {
+    /// Of a certificate in DER.
+    pub fn of(der: &[u8]) -> Result<Self, HolderError> {
+        let (_, certificate) = X509Certificate::from_der(der)
+            .map_err(|error| HolderError::Unreadable(error.to_string()))?;
+        let validity = certificate.validity();
+        Ok(Self {
+            starts: validity.not_before.timestamp(),
+            ends: validity.not_after.timestamp(),
+        })
+    }
+
+    /// When it is to be renewed: after two thirds of its life.
+    pub fn renew_at(self) -> i64 {
+        let life = self.ends.saturating_sub(self.starts).max(0);
+        self.ends.saturating_sub(life / 3)
+    }
+
+    /// Whether it is over.
+    pub fn has_ended(self, now: i64) -> bool {
+        self.ends < now
+    }
+
+    /// Between a request for its renewal that nobody answered and the next: a short life leaves little time.
+    pub fn ask_again(self) -> Duration {
+        const LEAST: u64 = 1;
+        const MOST: u64 = 15 * 60;
+        let life = u64::try_from(self.ends.saturating_sub(self.starts)).unwrap_or(0);
+        Duration::from_secs((life / 20).clamp(LEAST, MOST))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rcgen::{CertificateParams, KeyPair, SanType};
@@ -101,6 +143,25 @@ mod tests {
         let both = certificate(&[&node.urn(), &gateway.urn(), "urn:other:x"]);
         assert_eq!(holder(&both), Ok(node));
         assert_eq!(holder(&both), Ok(gateway));
+    }
+
+    #[test]
+    fn a_certificate_is_renewed_after_two_thirds_of_its_life() {
+        let month = Validity {
+            starts: 1000,
+            ends: 1000 + 30 * 86_400,
+        };
+        assert_eq!(month.renew_at(), 1000 + 20 * 86_400);
+        assert_eq!(month.ask_again(), Duration::from_secs(900));
+        assert!(!month.has_ended(month.ends) && month.has_ended(month.ends + 1));
+        let short = Validity { starts: 0, ends: 6 };
+        assert_eq!((short.renew_at(), short.ask_again().as_secs()), (4, 1));
+        let backwards = Validity { starts: 9, ends: 3 };
+        assert_eq!(backwards.renew_at(), 3);
+        let made = certificate(&[]);
+        let read = Validity::of(&made).unwrap();
+        assert!(read.starts < read.ends);
+        Validity::of(b"x").unwrap_err();
     }
 
     #[test]

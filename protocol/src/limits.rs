@@ -33,6 +33,12 @@ pub const COMMANDS_IN_FLIGHT_MAX: usize = 256;
 /// Bytes of the artifact's address in a section.
 pub const URL_BYTES_MAX: usize = 2048;
 
+/// Bytes of a certificate request: a key and a signature; this is ample.
+pub const REQUEST_BYTES_MAX: usize = 8 << 10;
+
+/// Certificates in one answer, of a chain or of authorities: two while an authority changes.
+pub const CERTIFICATES_MAX: usize = 8;
+
 /// Bytes of a published manifest (the file as it is served).
 pub const PUBLISHED_BYTES_MAX: usize = 128 << 10;
 

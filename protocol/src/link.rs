@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     id::{NodeId, SessionId},
-    session::{Facts, Goodbye},
+    session::{Certificate, Facts, Goodbye},
     spec::NodeSpec,
 };
 
@@ -93,6 +93,24 @@ pub struct NodeReport {
     pub report: u64,
     /// The node's state.
     pub facts: Facts,
+}
+
+/// A node wants its certificate renewed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateWanted {
+    /// Which; from the certificate that it has.
+    pub node: NodeId,
+    /// Its request, DER.
+    pub request: Vec<u8>,
+}
+
+/// A node's certificate, renewed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateIssued {
+    /// For whom.
+    pub node: NodeId,
+    /// What it asked for.
+    pub certificate: Certificate,
 }
 
 /// What control tells every gateway.

@@ -3,10 +3,12 @@
 //! Takes frames from the wire, gives messages whose every field holds; and the way back. It keeps no state: the
 //! machines on both sides of a session live with their processes.
 
+mod certificate;
 mod facts;
 mod frames;
 mod negotiate;
 
+pub(crate) use certificate::check_request;
 pub(crate) use frames::{check_labels, decode};
 
 pub use facts::{AttemptFacts, Facts, Outcome, Phase, Progress, Slot, TrialFacts};

@@ -285,7 +285,7 @@ fn a_certificate_for_somebody_else_is_not_kept() {
     let others_key: Answer = Box::new(|_| {
         let key = KeyPair::generate().unwrap();
         let membership =
-            Authority::new().membership(&request_of(&key).unwrap(), &node_id(), "wss://gw/");
+            Authority::new().membership(&pem_request_of(&key).unwrap(), &node_id(), "wss://gw/");
         Some((200, serde_json::to_string(&membership).unwrap()))
     });
     let others_name: Answer = Box::new(|heard| {

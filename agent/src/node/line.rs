@@ -3,13 +3,12 @@
 //! Takes the node's facts and the wish to leave; gives news of the session. It carries out what the machine decides,
 //! one output after the other, and has no opinion of its own.
 
-use std::{collections::BTreeMap, pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, pin::Pin};
 
 use bc_protocol::{
-    session::Facts,
+    session::{Facts, FromNode},
     spec::{NodeSpec, SpecError},
 };
-use rustls::ClientConfig;
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until},
@@ -17,6 +16,7 @@ use tokio::{
 
 use super::{
     connect_seq::ConnectSeq,
+    credentials::Credentials,
     session::{Beginning, Ending, Input, Leaving, Output, Session},
     socket::{self, Socket},
 };
@@ -38,10 +38,8 @@ pub(crate) enum News {
 
 /// What a line is made of.
 pub(crate) struct Setup {
-    /// Where gateways can be reached; one at least.
-    pub(crate) gateways: Vec<String>,
-    /// How to speak to them.
-    pub(crate) tls: Arc<ClientConfig>,
+    /// Where gateways can be reached, one at least, and how to speak to them.
+    pub(crate) credentials: Credentials,
     /// The number of the latest connection.
     pub(crate) counter: ConnectSeq,
     /// Randomness, for as long as the line lives.
@@ -59,7 +57,7 @@ pub(crate) async fn keep(
 ) {
     let mut facts = facts;
     let beginning = Beginning {
-        gateways: setup.gateways,
+        gateways: setup.credentials.gateways(),
         connect_seq: setup.counter.latest(),
         facts: facts.borrow_and_update().clone(),
         seed: setup.seed,
@@ -67,7 +65,8 @@ pub(crate) async fn keep(
     let mut line = Line {
         session: Session::new(beginning, clock::instant()),
         link: Link::None,
-        tls: setup.tls,
+        credentials: setup.credentials,
+        renewed: None,
         counter: setup.counter,
         labels: setup.labels,
         news,
@@ -99,7 +98,9 @@ pub(crate) async fn keep(
 struct Line {
     session: Session,
     link: Link,
-    tls: Arc<ClientConfig>,
+    credentials: Credentials,
+    /// What the session is to hear of a new certificate.
+    renewed: Option<Input>,
     counter: ConnectSeq,
     labels: BTreeMap<String, String>,
     news: mpsc::Sender<News>,
@@ -107,13 +108,19 @@ struct Line {
 
 enum Link {
     None,
-    Opening(Pin<Box<dyn Future<Output = Result<Socket, Ending>> + Send>>),
+    Opening(Pin<Box<dyn Future<Output = Result<Opened, Ending>> + Send>>),
     Open(Box<Socket>),
+}
+
+/// A socket, and the certificate that it was opened with if that is a new one.
+struct Opened {
+    socket: Socket,
+    renewed: Option<Box<Credentials>>,
 }
 
 /// What a link has to say.
 enum Said {
-    Opened(Box<Socket>),
+    Opened(Box<Opened>),
     Input(Input),
 }
 
@@ -123,7 +130,7 @@ impl Link {
         match self {
             Self::None => std::future::pending().await,
             Self::Opening(opening) => match opening.await {
-                Ok(socket) => Said::Opened(Box::new(socket)),
+                Ok(opened) => Said::Opened(Box::new(opened)),
                 Err(ending) => Said::Input(Input::NotOpened(ending)),
             },
             Self::Open(socket) => Said::Input(socket.next().await),
@@ -134,10 +141,16 @@ impl Link {
 impl Line {
     fn opened(&mut self, said: Said) -> Input {
         match said {
-            Said::Opened(socket) => {
-                self.link = Link::Open(socket);
+            Said::Opened(opened) => {
+                let Opened { socket, renewed } = *opened;
+                self.link = Link::Open(Box::new(socket));
+                if let Some(renewed) = renewed {
+                    self.credentials = *renewed;
+                    self.renewed = Some(self.renewal());
+                }
                 let labels = crate::labels::current(&self.labels);
-                Input::Opened { labels }
+                let renewal = self.credentials.renewal();
+                Input::Opened { labels, renewal }
             }
             Said::Input(input) => {
                 if matches!(input, Input::NotOpened(_) | Input::Closed(_)) {
@@ -158,6 +171,7 @@ impl Line {
                     input = Some(Input::Closed(ending));
                 }
             }
+            input = input.or_else(|| self.renewed.take());
         }
     }
 
@@ -183,6 +197,14 @@ impl Line {
                 }
             }
             Output::HangUp => self.link = Link::None,
+            Output::AskCertificate => self.ask_certificate().await?,
+            Output::Certificate(certificate) => match self.credentials.accept(&certificate) {
+                Ok(()) => {
+                    tracing::info!("the certificate is renewed");
+                    self.renewed = Some(self.renewal());
+                }
+                Err(error) => tracing::warn!(%error, "a renewed certificate is not used"),
+            },
             Output::Spec(spec) => self.tell(News::Spec(spec)).await,
             Output::Welcomed {
                 gateway,
@@ -210,13 +232,45 @@ impl Line {
             tracing::warn!(%error, connect_seq, "the connection's number cannot be kept");
         }
         tracing::debug!(%gateway, connect_seq, "connecting");
-        self.link = Link::Opening(Box::pin(socket::open(gateway, Arc::clone(&self.tls))));
+        self.link = Link::Opening(Box::pin(open(gateway, self.credentials.clone())));
+    }
+
+    async fn ask_certificate(&mut self) -> Result<(), Ending> {
+        match self.credentials.request() {
+            Ok(request) => {
+                if let Link::Open(socket) = &mut self.link {
+                    socket.send(FromNode::CertificateRequest(request)).await?;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "a new certificate cannot be asked for"),
+        }
+        Ok(())
+    }
+
+    fn renewal(&self) -> Input {
+        Input::Renewed {
+            gateways: self.credentials.gateways(),
+            renewal: self.credentials.renewal(),
+        }
     }
 
     async fn tell(&mut self, news: News) {
         // Nobody listens once the node ends.
         drop(self.news.send(news).await);
     }
+}
+
+/// Opens a socket. Where the node's certificate has ended no gateway would let it in: it gets a new one first.
+async fn open(gateway: String, mut credentials: Credentials) -> Result<Opened, Ending> {
+    let mut renewed = None;
+    if credentials.has_ended() {
+        tracing::info!("the certificate has ended: control is asked for a new one");
+        let asked = credentials.renew_at_control().await;
+        asked.map_err(|error| Ending::Unreachable(error.to_string()))?;
+        renewed = Some(Box::new(credentials.clone()));
+    }
+    let socket = socket::open(gateway, credentials.tls()).await?;
+    Ok(Opened { socket, renewed })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod backoff;
 mod live;
+mod renewal;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -17,26 +18,16 @@ use bc_protocol::session::{
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
+pub(crate) use renewal::RenewalTimes;
 #[cfg(test)]
 pub(crate) use tests::facts;
-pub(crate) use words::{Ending, Ignored, Input, Leaving, Output, Wakeup};
+use words::goodbye;
+pub(crate) use words::{Beginning, Ending, Ignored, Input, Leaving, Output, Wakeup};
 
-use self::{backoff::Backoff, live::Live};
+use self::{backoff::Backoff, live::Live, renewal::Renewal};
 use super::limits::{
     CONNECT_SEQ_MAX, GOODBYE_DEADLINE, OPEN_DEADLINE, SESSION_HELD, WELCOME_DEADLINE,
 };
-
-/// What a session begins with.
-pub(crate) struct Beginning {
-    /// Where gateways can be reached; one at least.
-    pub(crate) gateways: Vec<String>,
-    /// The number of this node's latest connection.
-    pub(crate) connect_seq: u64,
-    /// What the node is now.
-    pub(crate) facts: Facts,
-    /// All the randomness that there will be: the order of gateways, nonces, jitter.
-    pub(crate) seed: [u8; 32],
-}
 
 /// The machine: at most one connection, and what it is waiting for.
 pub(crate) struct Session {
@@ -47,6 +38,7 @@ pub(crate) struct Session {
     connect_seq: u64,
     facts: Facts,
     backoff: Backoff,
+    renewal: Renewal,
     state: State,
 }
 
@@ -86,6 +78,7 @@ impl Session {
             connect_seq: beginning.connect_seq,
             facts: beginning.facts,
             backoff: Backoff::default(),
+            renewal: Renewal::Unknown,
             state: State::Waiting { until: now },
         }
     }
@@ -94,7 +87,16 @@ impl Session {
     pub(crate) fn step(&mut self, input: Input, now: Instant) -> Vec<Output> {
         match input {
             Input::Facts(facts) => self.facts_changed(*facts, now),
-            Input::Opened { labels } => self.opened(labels, now),
+            Input::Opened { labels, renewal } => {
+                self.renewal = Renewal::new(renewal, now);
+                self.opened(labels, now)
+            }
+            Input::Renewed { gateways, renewal } => {
+                self.renewal = Renewal::new(renewal, now);
+                self.gateways = gateways;
+                self.round.clear();
+                Vec::new()
+            }
             Input::NotOpened(ending) => match self.state {
                 State::Opening { .. } => self.lost(ending, now),
                 State::Waiting { .. }
@@ -120,7 +122,10 @@ impl Session {
             State::Waiting { until } => Some((*until, Wakeup::Reconnect)),
             State::Opening { overdue_at, .. } => Some((*overdue_at, Wakeup::OpenOverdue)),
             State::Introduced(hello) => Some((hello.overdue_at, Wakeup::WelcomeOverdue)),
-            State::Welcomed(live) => Some(live.next_wakeup()),
+            State::Welcomed(live) => Some(live.next_wakeup())
+                .into_iter()
+                .chain(self.renewal.next_wakeup())
+                .min(),
             State::Leaving { over_at } => Some((*over_at, Wakeup::GoodbyeOverdue)),
             State::Over => None,
         }
@@ -137,7 +142,11 @@ impl Session {
             }
             State::Welcomed(live) => match live.silence(now) {
                 Some(silence) => self.hang_up(Ending::Silent(silence), now),
-                None => live.tick(&self.facts, now),
+                None => {
+                    let mut outputs = live.tick(&self.facts, now);
+                    outputs.extend(self.renewal.tick(now));
+                    outputs
+                }
             },
             State::Leaving { over_at } if *over_at <= now => self.over(),
             State::Waiting { .. }
@@ -229,7 +238,14 @@ impl Session {
                 | State::Over => Vec::new(),
             },
             FromGateway::Command(command) => vec![Output::Ignored(Ignored::Command(command.id))],
-            FromGateway::Certificate(_) => vec![Output::Ignored(Ignored::Certificate)],
+            FromGateway::Certificate(certificate) => {
+                let welcomed = matches!(self.state, State::Welcomed(_));
+                if welcomed && self.renewal.is_awaited() {
+                    vec![Output::Certificate(certificate)]
+                } else {
+                    vec![Output::Ignored(Ignored::Certificate)]
+                }
+            }
         }
     }
 
@@ -382,12 +398,4 @@ impl Session {
         self.state = State::Over;
         vec![Output::Over]
     }
-}
-
-fn goodbye(reason: GoodbyeReason, message: String) -> FromNode {
-    FromNode::Goodbye(Goodbye {
-        reason,
-        reconnect_after_ms: 0,
-        message,
-    })
 }

@@ -95,7 +95,7 @@ fn line(supervision: &Supervision) -> Option<(Vec<String>, Arc<ClientConfig>)> {
         }
     };
     match tls::session(&identity) {
-        Ok(tls) => Some((node::gateways(&supervision.config, &identity), tls)),
+        Ok(tls) => Some((node::gateways(&supervision.config.gateways, &identity), tls)),
         Err(error) => {
             tracing::warn!(error = %with_causes(&error), "no TLS to look for gateways with");
             None

@@ -147,7 +147,17 @@ pub(crate) struct JoinNode {
     pub labels: BTreeMap<String, String>,
 }
 
-/// `nodes.join`'s answer.
+/// `nodes.renew`, called with the node's own key: the request is signed by it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct RenewNode {
+    /// Which.
+    pub node_id: NodeId,
+    /// A certificate request, PEM.
+    pub csr: String,
+}
+
+/// `nodes.join`'s and `nodes.renew`'s answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JoinedNode {

@@ -14,12 +14,15 @@ use serde::Deserialize;
 use url::Url;
 
 use super::{Config, ConfigError, Downloads, Tls};
+use crate::fleet::authority::Lifetimes;
 
 /// More is a clock that was taken for a duration.
 const GRACE_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
 
-/// A node renews after two thirds of a certificate's life: a day is the least that leaves it time to.
-const CERTIFICATE_DAYS: std::ops::RangeInclusive<u64> = 1..=825;
+/// Certificates are renewed after two thirds of their life. A few seconds are for trying that out; beyond two years and
+/// a quarter a lost key is good for too long.
+const LIFETIME: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(3)..=Duration::from_secs(825 * 24 * 60 * 60);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,7 +42,9 @@ pub(super) struct File {
     #[serde(default)]
     rollout: RolloutTable,
     #[serde(default)]
-    nodes: NodesTable,
+    nodes: CertificateTable,
+    #[serde(default)]
+    gateways: CertificateTable,
 }
 
 #[derive(Debug, Deserialize)]
@@ -76,17 +81,22 @@ impl Default for RolloutTable {
     }
 }
 
-#[derive(Debug, Deserialize)]
+/// Of nodes, or of gateways.
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct NodesTable {
-    certificate_days: u64,
+struct CertificateTable {
+    certificate_lifetime: Option<String>,
 }
 
-impl Default for NodesTable {
-    fn default() -> Self {
-        Self {
-            certificate_days: 30,
-        }
+impl CertificateTable {
+    fn lifetime(&self, key: &'static str, default: Duration) -> Result<Duration, Wrong> {
+        let Some(text) = &self.certificate_lifetime else {
+            return Ok(default);
+        };
+        humantime::parse_duration(text)
+            .ok()
+            .filter(|span| LIFETIME.contains(span))
+            .ok_or_else(|| Wrong::value(key, "a duration like 30d, from 3s to 825d", text))
     }
 }
 
@@ -165,10 +175,15 @@ impl File {
                 grace,
             ));
         }
-        let days = self.nodes.certificate_days;
-        if !CERTIFICATE_DAYS.contains(&days) {
-            return Err(Wrong::value("nodes.certificate_days", "1 to 825", days));
-        }
+        let default = Lifetimes::default();
+        let lifetimes = Lifetimes {
+            node: self
+                .nodes
+                .lifetime("nodes.certificate_lifetime", default.node)?,
+            server: self
+                .gateways
+                .lifetime("gateways.certificate_lifetime", default.server)?,
+        };
         let trust = Trust::new(self.release.pins, self.release.threshold).map_err(Wrong::Trust)?;
         Ok(Config {
             data_dir: self.data_dir,
@@ -186,7 +201,7 @@ impl File {
                 url: self.downloads_url,
             },
             offline_grace: Duration::from_secs(grace),
-            certificate_days: days,
+            lifetimes,
         })
     }
 }

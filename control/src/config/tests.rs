@@ -39,7 +39,10 @@ fn refusal(change: &str) -> String {
 fn defaults_fill_what_is_left_out() {
     let config = Config::parse(&file(""), Path::new("control.toml")).unwrap();
     assert_eq!(config.offline_grace.as_secs(), 300);
-    assert_eq!(config.certificate_days, 30);
+    assert_eq!(
+        config.lifetimes,
+        crate::fleet::authority::Lifetimes::default()
+    );
     assert!(config.base_url.is_none() && config.tls.is_none());
 }
 
@@ -115,7 +118,7 @@ fn the_example_that_help_shows_holds_and_has_every_key() {
         "[release]",
         "[downloads]",
         "offline_grace_seconds",
-        "certificate_days",
+        "certificate_lifetime",
     ] {
         let named = example.lines().any(|line| line.starts_with(key));
         assert!(named, "{key}");

@@ -28,20 +28,38 @@ pub(crate) use request::{CertifiedKey, RequestError};
 use crate::{chance, clock::Moment, files};
 
 /// How long the authority itself lasts.
-const AUTHORITY_DAYS: u64 = 3650;
+const AUTHORITY_LIFE: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 
-/// How long gateways and the link's own server keep a certificate: they get a new one long before.
-const SERVER_DAYS: u64 = 90;
+/// Certificates begin a little in the past, so that a clock that is somewhat behind does not refuse a fresh one; one
+/// that does not live long by an eighth of its life, so that it is not due for renewal when it is made.
+const BACKDATED_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// Certificates begin a little in the past, so that a clock that is somewhat behind does not refuse a fresh one.
-const BACKDATED: Duration = Duration::from_secs(5 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long certificates are valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lifetimes {
+    /// Those of nodes.
+    pub node: Duration,
+    /// Those of gateways and of the link's own server.
+    pub server: Duration,
+}
+
+impl Default for Lifetimes {
+    fn default() -> Self {
+        Self {
+            node: 30 * DAY,
+            server: 90 * DAY,
+        }
+    }
+}
 
 /// The authority of one control.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
     root: CertificateDer<'static>,
-    node_days: u64,
+    lifetimes: Lifetimes,
 }
 
 /// A certificate with its key, for a server of this process.
@@ -53,10 +71,10 @@ pub(crate) struct ServerIdentity {
 }
 
 impl Authority {
-    /// Reads the authority of a data folder, or makes it there. Nodes get certificates for `node_days`.
+    /// Reads the authority of a data folder, or makes it there. Its certificates live for `lifetimes`.
     pub(crate) fn open(
         data_dir: &Path,
-        node_days: u64,
+        lifetimes: Lifetimes,
         now: Moment,
     ) -> Result<Self, AuthorityError> {
         let (pem_path, key_path) = (
@@ -85,7 +103,7 @@ impl Authority {
             issuer: Issuer::from_ca_cert_der(&root, key)?,
             pem,
             root,
-            node_days,
+            lifetimes,
         })
     }
 
@@ -106,7 +124,7 @@ impl Authority {
         node: &NodeId,
         now: Moment,
     ) -> Result<String, AuthorityError> {
-        let mut params = leaf(node.as_str(), now, self.node_days)?;
+        let mut params = leaf(node.as_str(), now, self.lifetimes.node)?;
         params.subject_alt_names = vec![urn(node)?];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(params, key.public())
@@ -120,7 +138,7 @@ impl Authority {
         host: &str,
         now: Moment,
     ) -> Result<String, AuthorityError> {
-        let mut params = leaf(gateway.as_str(), now, SERVER_DAYS)?;
+        let mut params = leaf(gateway.as_str(), now, self.lifetimes.server)?;
         params.subject_alt_names = vec![host_name(host)?, urn(gateway)?];
         params.extended_key_usages = vec![
             ExtendedKeyUsagePurpose::ServerAuth,
@@ -136,7 +154,7 @@ impl Authority {
         now: Moment,
     ) -> Result<ServerIdentity, AuthorityError> {
         let key = KeyPair::generate()?;
-        let mut params = leaf("better-compute control", now, SERVER_DAYS)?;
+        let mut params = leaf("better-compute control", now, self.lifetimes.server)?;
         params.subject_alt_names = vec![host_name(host)?];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let certificate = params.signed_by(&key, &self.issuer)?;
@@ -215,28 +233,28 @@ fn write(path: &Path, content: &str) -> Result<(), AuthorityError> {
 fn self_signed(key: &KeyPair, now: Moment) -> Result<String, AuthorityError> {
     // The name is random, so that the authorities of two controls are never taken for one another.
     let name = format!("better-compute authority {:032x}", chance::bits());
-    let mut params = dated(&name, now, AUTHORITY_DAYS)?;
+    let mut params = dated(&name, now, AUTHORITY_LIFE)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     Ok(params.self_signed(key)?.pem())
 }
 
-fn leaf(name: &str, now: Moment, days: u64) -> Result<CertificateParams, AuthorityError> {
-    let mut params = dated(name, now, days)?;
+fn leaf(name: &str, now: Moment, life: Duration) -> Result<CertificateParams, AuthorityError> {
+    let mut params = dated(name, now, life)?;
     params.is_ca = IsCa::ExplicitNoCa;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.use_authority_key_identifier_extension = true;
     Ok(params)
 }
 
-fn dated(name: &str, now: Moment, days: u64) -> Result<CertificateParams, AuthorityError> {
+fn dated(name: &str, now: Moment, life: Duration) -> Result<CertificateParams, AuthorityError> {
     let since_epoch = Duration::from_millis(
         u64::try_from(now.millis()).map_err(|_| AuthorityError::Clock { now })?,
     );
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     let mut params = CertificateParams::default();
-    params.not_before = epoch + since_epoch.saturating_sub(BACKDATED);
-    params.not_after = epoch + since_epoch + Duration::from_secs(days * 24 * 60 * 60);
+    params.not_before = epoch + since_epoch.saturating_sub(BACKDATED_MAX.min(life / 8));
+    params.not_after = epoch + since_epoch + life;
     params.distinguished_name.push(DnType::CommonName, name);
     // Positive, and so long that no two are alike.
     let serial = (chance::bits() >> 1).to_be_bytes();

@@ -194,7 +194,8 @@ fn read(row: &SqliteRow) -> Result<Gateway, sqlx::Error> {
     })
 }
 
-fn host_of(address: &str) -> Result<String, GatewayError> {
+/// The host of a gateway's address, which its certificate is for.
+pub(super) fn host_of(address: &str) -> Result<String, GatewayError> {
     let url = Url::parse(address).map_err(|_| GatewayError::Url)?;
     let plain = url.scheme() == "wss"
         && url.path() == "/session"

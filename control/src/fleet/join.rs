@@ -307,7 +307,8 @@ fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), JoinError> {
     }
 }
 
-async fn gateway_urls(tx: &mut Tx) -> Result<Vec<String>, sqlx::Error> {
+/// Where nodes find gateways.
+pub(super) async fn gateway_urls(tx: &mut Tx) -> Result<Vec<String>, sqlx::Error> {
     sqlx::query_scalar("SELECT url FROM gateways WHERE enrolled_at IS NOT NULL ORDER BY id")
         .fetch_all(&mut **tx)
         .await

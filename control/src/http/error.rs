@@ -10,7 +10,9 @@ use axum::{
 use crate::{
     access::{decide::Denied, token::TokenError},
     api::error::{Code, ErrorBody, ErrorObject},
-    fleet::{gateway::GatewayError, join::JoinError, node::NodeError, pool::PoolError},
+    fleet::{
+        gateway::GatewayError, join::JoinError, node::NodeError, pool::PoolError, renew::RenewError,
+    },
     release::{admit::AdmitRefusal, store::ReleaseError},
 };
 
@@ -139,6 +141,19 @@ impl From<JoinError> for ErrorObject {
             JoinError::UsedUp { .. } => denied(&error, "used-up"),
             JoinError::Archived => denied(&error, "archived"),
             JoinError::Removed => denied(&error, "removed"),
+        }
+    }
+}
+
+impl From<RenewError> for ErrorObject {
+    fn from(error: RenewError) -> Self {
+        match error {
+            RenewError::Sql(_) | RenewError::Authority(_) | RenewError::Gateway(_) => {
+                Self::internal(&error)
+            }
+            RenewError::Request(error) => Self::invalid("csr", error),
+            RenewError::Unknown => denied(&error, "key"),
+            RenewError::Removed => denied(&error, "removed"),
         }
     }
 }

@@ -10,9 +10,13 @@ use super::{
 };
 use crate::{
     access::{action::Action, decide::Resource},
-    api::fleet::{JoinNode, JoinedNode, ListNodes, Node, Nodes, OneNode},
+    api::fleet::{JoinNode, JoinedNode, ListNodes, Node, Nodes, OneNode, RenewNode},
     clock::Moment,
-    fleet::{join, node},
+    fleet::{
+        authority::CertifiedKey,
+        join, node,
+        renew::{self, RenewError},
+    },
 };
 
 pub(super) async fn join(
@@ -29,6 +33,23 @@ pub(super) async fn join(
     )
     .await?;
     Ok(Json(joined))
+}
+
+/// For nodes whose certificate has expired while they were away: the request's own signature says who calls.
+pub(super) async fn renew(
+    State(app): State<Shared>,
+    Input(request): Input<RenewNode>,
+) -> Result<Json<JoinedNode>, Refusal> {
+    let key = CertifiedKey::from_request(&request.csr).map_err(RenewError::from)?;
+    let renewed = renew::node(
+        &app.services.db,
+        &app.authority,
+        &request.node_id,
+        &key,
+        Moment::now(),
+    )
+    .await?;
+    Ok(Json(renewed))
 }
 
 pub(super) async fn list(

@@ -126,7 +126,11 @@ async fn greet(
     loop {
         match next_frame(&mut socket).await.map_err(LinkError::Hello)? {
             Some(FromGateway::Hello(hello)) => return Ok((socket, gateway, hello)),
-            Some(FromGateway::Batch(_)) => return Err(LinkError::NoHello),
+            Some(
+                FromGateway::Batch(_)
+                | FromGateway::CertificateWanted(_)
+                | FromGateway::OwnCertificateWanted(_),
+            ) => return Err(LinkError::NoHello),
             None => {}
         }
     }

@@ -6,7 +6,9 @@
 
 use bc_protocol::{
     id::{GatewayId, NodeId},
-    link::{Batch, CloseSession, Event, FromControl, FromGateway},
+    link::{
+        Batch, CertificateIssued, CertificateWanted, CloseSession, Event, FromControl, FromGateway,
+    },
     session::{FrameError, Goodbye, GoodbyeReason},
 };
 use bytes::Bytes;
@@ -18,7 +20,9 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use super::{Shared, limits::SILENCE_MAX, routes::LinkKey, wanted::Wanted};
 use crate::{
     clock::Moment,
+    fleet::authority::CertifiedKey,
     fleet::facts::{self, Applied, FactsError, Superseded},
+    fleet::renew::{self, RenewError},
 };
 
 /// One link's intake.
@@ -58,6 +62,10 @@ impl Intake<'_> {
         loop {
             let taken = match timeout(SILENCE_MAX, next_frame(&mut frames)).await {
                 Ok(Ok(Some(FromGateway::Batch(batch)))) => self.apply(batch).await,
+                Ok(Ok(Some(FromGateway::CertificateWanted(wanted)))) => self.renew(wanted).await,
+                Ok(Ok(Some(FromGateway::OwnCertificateWanted(request)))) => {
+                    self.renew_own(&request).await
+                }
                 Ok(Ok(Some(FromGateway::Hello(_)))) => Err(IntakeError::OutOfTurn {
                     expected: "one hello on a link",
                 }),
@@ -116,6 +124,57 @@ impl Intake<'_> {
         Ok(())
     }
 
+    /// Answers a node. Where the answer is no, or not now, the node asks again in its own time.
+    async fn renew(&self, wanted: CertificateWanted) -> Result<(), IntakeError> {
+        let CertificateWanted { node, request } = wanted;
+        let Shared {
+            services,
+            authority,
+            ..
+        } = self.shared;
+        let renewed = match CertifiedKey::from_request_der(&request) {
+            Ok(key) => renew::node(&services.db, authority, &node, &key, Moment::now()).await,
+            Err(error) => Err(error.into()),
+        };
+        match renewed {
+            Ok(renewed) => {
+                let certificate = renew::certificate(renewed);
+                self.say(FromControl::Certificate(CertificateIssued {
+                    node,
+                    certificate,
+                }))
+                .await
+            }
+            Err(RenewError::Removed) => self.say(removed(node)).await,
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(%node, error, "a node's certificate is not renewed");
+                Ok(())
+            }
+        }
+    }
+
+    async fn renew_own(&self, request: &[u8]) -> Result<(), IntakeError> {
+        let Shared {
+            services,
+            authority,
+            ..
+        } = self.shared;
+        let gateway = self.gateway;
+        let renewed = match CertifiedKey::from_request_der(request) {
+            Ok(key) => renew::gateway(&services.db, authority, gateway, &key, Moment::now()).await,
+            Err(error) => Err(error.into()),
+        };
+        match renewed {
+            Ok(certificate) => self.say(FromControl::OwnCertificate(certificate)).await,
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(%gateway, error, "a gateway's certificate is not renewed");
+                Ok(())
+            }
+        }
+    }
+
     async fn say(&self, frame: FromControl) -> Result<(), IntakeError> {
         let sent = self.out.send(frame.encode()).await;
         sent.map_err(|_| IntakeError::Closed)
@@ -127,7 +186,15 @@ pub(super) async fn next_frame(
     messages: &mut (impl Stream<Item = Result<Message, tungstenite::Error>> + Unpin),
 ) -> Result<Option<FromGateway>, IntakeError> {
     match messages.next().await {
-        Some(Ok(Message::Binary(bytes))) => Ok(Some(FromGateway::decode(&bytes)?)),
+        Some(Ok(Message::Binary(bytes))) => match FromGateway::decode(&bytes) {
+            Ok(frame) => Ok(Some(frame)),
+            // A newer gateway may say what this build has never heard of; it must not cost it its link.
+            Err(error @ FrameError::Empty) => {
+                tracing::debug!(%error, "a gateway's frame is passed over");
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        },
         Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(None),
         Some(Ok(Message::Text(_))) => Err(IntakeError::OutOfTurn {
             expected: "binary messages",

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use bc_protocol::{
     id::{GatewayId, NodeId},
-    link::{CloseSession, FromControl, LinkWelcome, SpecPush},
+    link::{CertificateWanted, CloseSession, FromControl, FromGateway, LinkWelcome, SpecPush},
     session::GoodbyeReason,
     spec::NodeSpec,
 };
+use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
 
 use super::{limits::SETTINGS, lost};
 use site::{Dialled, Link, Site, closed, listed, node, opened, report};
@@ -36,7 +37,9 @@ fn closing(frame: FromControl) -> (NodeId, u64, GoodbyeReason) {
         | FromControl::Ack(_)
         | FromControl::Spec(_)
         | FromControl::Settings(_)
-        | FromControl::Removed(_)) => panic!("expected a closing, found {other:?}"),
+        | FromControl::Removed(_)
+        | FromControl::Certificate(_)
+        | FromControl::OwnCertificate(_)) => panic!("expected a closing, found {other:?}"),
     }
 }
 
@@ -160,6 +163,65 @@ async fn a_gateway_that_stays_away_has_lost_its_sessions() {
     a.batch(1, [opened(0, 1), listed()]).await;
     assert_eq!(a.next().await, FromControl::Ack(1));
     assert_eq!(site.online(0).await, Some((1, true)));
+}
+
+/// A key and a request that it has signed.
+fn key_and_request() -> (Vec<u8>, Vec<u8>) {
+    let key = KeyPair::generate().unwrap();
+    let request = CertificateParams::default()
+        .serialize_request(&key)
+        .unwrap();
+    (key.subject_public_key_info(), request.der().to_vec())
+}
+
+fn wanted(name: u8, request: &[u8]) -> FromGateway {
+    FromGateway::CertificateWanted(CertificateWanted {
+        node: node(name),
+        request: request.to_vec(),
+    })
+}
+
+#[tokio::test]
+async fn certificates_are_renewed_for_the_known_key_alone() {
+    let site = Site::new().await;
+    let [(spki, request), (_, foreign)] = [key_and_request(), key_and_request()];
+    site.has_key("nodes", node(0).as_str(), &spki).await;
+    let mut link = site.link("a").await;
+    // Another key, a node that is not known, and no request at all: no answer, and the link stays.
+    link.say(wanted(0, &foreign)).await;
+    link.say(wanted(9, &request)).await;
+    link.say(wanted(0, b"no request")).await;
+    link.say(wanted(0, &request)).await;
+    let FromControl::Certificate(issued) = link.next().await else {
+        panic!("expected a certificate");
+    };
+    assert_eq!(issued.node, node(0));
+    assert_eq!(
+        issued.certificate.authorities,
+        [site.authority.root().to_vec()]
+    );
+    let named: NodeId = bc_protocol::certificate::holder(&issued.certificate.chain[0]).unwrap();
+    assert_eq!(named, node(0));
+    site.remove(0).await;
+    link.say(wanted(0, &request)).await;
+    let expected = (node(0), u64::MAX, GoodbyeReason::Removed);
+    assert_eq!(closing(link.next().await), expected);
+}
+
+#[tokio::test]
+async fn a_gateway_renews_its_own_over_its_link() {
+    let site = Site::new().await;
+    let [(spki, request), (_, foreign)] = [key_and_request(), key_and_request()];
+    site.has_key("gateways", site.gateway("a").as_str(), &spki)
+        .await;
+    let mut link = site.link("a").await;
+    link.say(FromGateway::OwnCertificateWanted(foreign)).await;
+    link.say(FromGateway::OwnCertificateWanted(request)).await;
+    let FromControl::OwnCertificate(renewed) = link.next().await else {
+        panic!("expected a certificate");
+    };
+    let named: GatewayId = bc_protocol::certificate::holder(&renewed.chain[0]).unwrap();
+    assert_eq!(named, site.gateway("a"));
 }
 
 #[tokio::test]

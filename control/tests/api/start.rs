@@ -105,8 +105,8 @@ fn a_configuration_that_does_not_hold_is_named_by_line_and_key() {
         ("lisen = \"127.0.0.1:1\"", vec!["line 1", "lisen"]),
         ("base_url = \"ftp://x\"", vec!["base_url"]),
         (
-            "nodes = { certificate_days = 0 }",
-            vec!["nodes.certificate_days"],
+            "nodes = { certificate_lifetime = '1s' }",
+            vec!["nodes.certificate_lifetime"],
         ),
         (
             "tls = { certificate = \"/nowhere\", key = \"/nowhere\" }",

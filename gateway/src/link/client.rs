@@ -6,12 +6,11 @@ use std::{io, sync::Arc, time::Instant};
 
 use bc_protocol::{
     limits::LINK_FRAME_BYTES_MAX,
-    link::{FromControl, FromGateway, LinkHello, LinkWelcome, Settings},
+    link::{CertificateWanted, FromControl, FromGateway, LinkHello, LinkWelcome, Settings},
     session::FrameError,
 };
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use rustls::ClientConfig;
 use rustls_pki_types::{InvalidDnsNameError, ServerName};
 use thiserror::Error;
 use tokio::{
@@ -25,13 +24,13 @@ use tokio_tungstenite::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use url::Url;
 
 use super::outbox::AckError;
 use crate::{
     backoff::Backoff,
     causes::with_causes,
     clock,
+    credentials::Credentials,
     gateway::Gateway,
     limits::{LINK_CONNECT_TIMEOUT, LINK_HEARTBEAT, LINK_WRITE_TIMEOUT, RETRY_LAST},
     session::hello::Terms,
@@ -41,10 +40,8 @@ type Socket = WebSocketStream<TlsStream<TcpStream>>;
 
 /// What holds the link.
 pub(crate) struct Client {
-    /// Where control takes links.
-    pub(crate) url: Url,
-    /// How to get there.
-    pub(crate) tls: Arc<ClientConfig>,
+    /// Where control takes links, how to get there, and what is renewed over the link.
+    pub(crate) credentials: Arc<Credentials>,
     /// Random, made when the process starts.
     pub(crate) process: [u8; 16],
     /// Whose sessions these are.
@@ -91,7 +88,7 @@ impl Client {
         loop {
             let error = match self.connect().await {
                 Ok((socket, welcome)) => {
-                    info!(control = %self.url, "linked");
+                    info!(control = %self.credentials.link(), "linked");
                     let from = clock::now();
                     let ended = self.hold(socket, welcome).await;
                     // One that welcomes and then fails every time must not be dialled as fast as we can.
@@ -103,7 +100,7 @@ impl Client {
                 Err(error) => error,
             };
             let wait = backoff.after_failure(rand::random());
-            warn!(control = %self.url, error = with_causes(&error), ?wait, "no link");
+            warn!(control = %self.credentials.link(), error = with_causes(&error), ?wait, "no link");
             tokio::time::sleep(wait).await;
         }
     }
@@ -134,18 +131,19 @@ impl Client {
     }
 
     async fn dial(&self) -> Result<Socket, LinkError> {
-        let host = match self.url.host() {
+        let url = self.credentials.link();
+        let host = match url.host() {
             Some(url::Host::Domain(name)) => name.to_owned(),
             Some(url::Host::Ipv4(address)) => address.to_string(),
             Some(url::Host::Ipv6(address)) => address.to_string(),
             None => return Err(LinkError::Address),
         };
-        let port = self.url.port_or_known_default().ok_or(LinkError::Address)?;
+        let port = url.port_or_known_default().ok_or(LinkError::Address)?;
         let stream = TcpStream::connect((host.as_str(), port))
             .await
             .map_err(LinkError::Connect)?;
         stream.set_nodelay(true).map_err(LinkError::Connect)?;
-        let stream = TlsConnector::from(Arc::clone(&self.tls))
+        let stream = TlsConnector::from(self.credentials.client())
             .connect(ServerName::try_from(host)?, stream)
             .await
             .map_err(LinkError::Connect)?;
@@ -154,7 +152,7 @@ impl Client {
             .max_frame_size(Some(LINK_FRAME_BYTES_MAX))
             .write_buffer_size(0)
             .max_write_buffer_size(2 * LINK_FRAME_BYTES_MAX);
-        let (socket, _) = client_async_with_config(self.url.as_str(), stream, Some(config)).await?;
+        let (socket, _) = client_async_with_config(url.as_str(), stream, Some(config)).await?;
         Ok(socket)
     }
 
@@ -170,18 +168,21 @@ impl Client {
 
     async fn converse(&self, socket: &mut Socket) -> Result<(), LinkError> {
         let mut heard_at = clock::now();
+        let mut renewal = Renewal::default();
         let mut heartbeat = interval(LINK_HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.send_batches(socket).await?;
+            self.send_requests(socket).await?;
             tokio::select! {
                 frame = socket.next() => {
                     heard_at = clock::now();
                     if let Some(frame) = receive(frame)? {
-                        self.obey(frame)?;
+                        self.obey(frame, &mut renewal)?;
                     }
                 }
                 () = self.gateway.upward.filled() => {}
+                () = renewal.due(&self.credentials) => self.ask(socket, &mut renewal).await?,
                 _ = heartbeat.tick() => beat(socket, heard_at).await?,
             }
         }
@@ -201,7 +202,34 @@ impl Client {
         }
     }
 
-    fn obey(&self, frame: FromControl) -> Result<(), LinkError> {
+    /// What nodes ask is asked once: they ask again themselves if no answer comes.
+    async fn send_requests(&self, socket: &mut Socket) -> Result<(), LinkError> {
+        for (node, request) in self.gateway.upward.take_requests() {
+            let wanted = CertificateWanted { node, request };
+            send(socket, FromGateway::CertificateWanted(wanted).encode()).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks for a certificate of the gateway's own.
+    async fn ask(&self, socket: &mut Socket, renewal: &mut Renewal) -> Result<(), LinkError> {
+        renewal.asked_at = Some(clock::now());
+        match self.credentials.request() {
+            Ok(request) => {
+                let wanted = FromGateway::OwnCertificateWanted(request);
+                send(socket, wanted.encode()).await
+            }
+            Err(error) => {
+                warn!(
+                    error = with_causes(&error),
+                    "cannot ask for a new certificate"
+                );
+                Ok(())
+            }
+        }
+    }
+
+    fn obey(&self, frame: FromControl, renewal: &mut Renewal) -> Result<(), LinkError> {
         match frame {
             FromControl::Welcome(_) => {
                 return Err(LinkError::OutOfTurn {
@@ -217,6 +245,25 @@ impl Client {
             }
             FromControl::Settings(settings) => self.offer(settings),
             FromControl::Removed(nodes) => self.gateway.registry.remove(nodes),
+            FromControl::Certificate(issued) => {
+                self.gateway
+                    .registry
+                    .certify(&issued.node, issued.certificate);
+            }
+            FromControl::OwnCertificate(certificate) => {
+                match self.credentials.renew(&certificate) {
+                    Ok(()) => {
+                        renewal.asked_at = None;
+                        info!("the certificate is renewed");
+                    }
+                    Err(error) => {
+                        warn!(
+                            error = with_causes(&error),
+                            "a renewed certificate is not used"
+                        );
+                    }
+                }
+            }
         }
         Ok(())
     }
@@ -226,6 +273,24 @@ impl Client {
         self.gateway
             .terms
             .send_replace(Terms::new(settings.protocol_min, heartbeat));
+    }
+}
+
+/// When the gateway asks for a certificate of its own.
+#[derive(Debug, Default)]
+struct Renewal {
+    /// When it asked; nothing once that is answered.
+    asked_at: Option<Instant>,
+}
+
+impl Renewal {
+    /// Waits until it is time to ask, by the wall clock as it is now: whoever waits comes back now and then.
+    async fn due(&self, credentials: &Credentials) {
+        let mut at = clock::now() + credentials.renewal_in();
+        if let Some(asked_at) = self.asked_at {
+            at = at.max(asked_at + credentials.ask_again());
+        }
+        tokio::time::sleep_until(at.into()).await;
     }
 }
 

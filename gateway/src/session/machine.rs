@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bc_protocol::{
     id::{NodeId, SessionId},
     link::{NodeReport, SessionOpened},
-    session::{Agreement, FromGateway, FromNode, Hello, StatusReport},
+    session::{Agreement, Certificate, FromGateway, FromNode, Hello, StatusReport},
     spec::NodeSpec,
 };
 
@@ -23,6 +23,8 @@ use crate::{limits::SILENT_HEARTBEATS_MAX, rate::Bucket};
 pub(crate) enum Order {
     /// The node's desired state.
     Spec(NodeSpec),
+    /// A certificate that the node asked for.
+    Certificate(Box<Certificate>),
     /// End, for this reason.
     End(Ending),
 }
@@ -69,6 +71,8 @@ pub(crate) enum Output {
     Opened(Box<SessionOpened>),
     /// Tell control of the node's state.
     Report(Box<NodeReport>),
+    /// Ask control to renew the node's certificate; the request, DER.
+    CertificateWanted(Vec<u8>),
     /// Say the Goodbye, close, and forget the session.
     End(Ending),
 }
@@ -159,6 +163,7 @@ impl Machine {
             Input::Claim(Claim::Refused(ending)) => self.end(ending),
             Input::Order(Order::End(ending)) => self.end(ending),
             Input::Order(Order::Spec(spec)) => self.deliver(spec),
+            Input::Order(Order::Certificate(certificate)) => self.certify(*certificate),
             Input::Tick => self.tick(now),
         }
     }
@@ -209,9 +214,11 @@ impl Machine {
                 expected: "one hello in a session",
                 found: name(&other),
             }),
-            // Nothing was ordered that these could answer.
-            (State::Open(_), FromNode::CommandResult(_) | FromNode::CertificateRequest(_))
-            | (State::Ended, _) => Vec::new(),
+            (State::Open(_), FromNode::CertificateRequest(request)) => {
+                vec![Output::CertificateWanted(request)]
+            }
+            // Nothing was ordered that a result could answer.
+            (State::Open(_), FromNode::CommandResult(_)) | (State::Ended, _) => Vec::new(),
         }
     }
 
@@ -262,6 +269,18 @@ impl Machine {
     fn deliver(&self, spec: NodeSpec) -> Vec<Output> {
         match &self.state {
             State::Open(open) => open.deliver(spec).into_iter().collect(),
+            State::AwaitingHello | State::Claiming { .. } | State::Ended => Vec::new(),
+        }
+    }
+
+    /// In upgrade-only sessions too: a node that is too old to talk must not be locked out besides.
+    fn certify(&self, certificate: Certificate) -> Vec<Output> {
+        match &self.state {
+            State::Open(_) => {
+                vec![Output::Send(Box::new(FromGateway::Certificate(
+                    certificate,
+                )))]
+            }
             State::AwaitingHello | State::Claiming { .. } | State::Ended => Vec::new(),
         }
     }

@@ -9,7 +9,9 @@ use std::{
 
 use bc_protocol::{
     id::{GatewayId, NodeId},
-    link::{Batch, Event, FromControl, FromGateway, LinkHello, LinkWelcome, Settings},
+    link::{
+        Batch, CertificateWanted, Event, FromControl, FromGateway, LinkHello, LinkWelcome, Settings,
+    },
 };
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
@@ -99,7 +101,9 @@ impl Control {
         };
         match link.receive().await {
             FromGateway::Hello(hello) => link.hello = hello,
-            FromGateway::Batch(batch) => panic!("{batch:?}"),
+            other @ (FromGateway::Batch(_)
+            | FromGateway::CertificateWanted(_)
+            | FromGateway::OwnCertificateWanted(_)) => panic!("{other:?}"),
         }
         let welcome = LinkWelcome {
             settings: Settings {
@@ -141,7 +145,22 @@ impl Link {
     pub(crate) async fn batch(&mut self) -> Batch {
         match self.receive().await {
             FromGateway::Batch(batch) => batch,
-            FromGateway::Hello(hello) => panic!("{hello:?}"),
+            other @ (FromGateway::Hello(_)
+            | FromGateway::CertificateWanted(_)
+            | FromGateway::OwnCertificateWanted(_)) => panic!("{other:?}"),
+        }
+    }
+
+    /// What a node asks; batches before it are acknowledged.
+    pub(crate) async fn wanted(&mut self) -> CertificateWanted {
+        loop {
+            match self.receive().await {
+                FromGateway::CertificateWanted(wanted) => return wanted,
+                FromGateway::Batch(batch) => self.send(FromControl::Ack(batch.number)).await,
+                other @ (FromGateway::Hello(_) | FromGateway::OwnCertificateWanted(_)) => {
+                    panic!("{other:?}")
+                }
+            }
         }
     }
 

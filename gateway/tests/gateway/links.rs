@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 
 use bc_protocol::{
-    link::{CloseSession, Event, FromControl},
-    session::{Goodbye, GoodbyeReason},
+    link::{CertificateIssued, CertificateWanted, CloseSession, Event, FromControl},
+    session::{Certificate, FromGateway, FromNode, Goodbye, GoodbyeReason},
 };
 use rcgen::CertificateSigningRequestParams;
 
@@ -195,4 +195,40 @@ async fn control_closes_a_session_but_not_a_newer_one() {
     let goodbye = session.goodbye().await;
     assert_eq!(goodbye.reason, GoodbyeReason::Superseded { connect_seq: 9 });
     assert_eq!(goodbye.message, "elsewhere");
+}
+
+#[tokio::test]
+async fn a_node_has_its_certificate_renewed_over_its_session() {
+    let control = Control::start().await;
+    let home = Home::new(&control, "");
+    let gateway = home.start().await;
+    let node = Node::new(&control.authority, "node");
+    let mut session = node.open(gateway.address, 1).await;
+    // Asked while there is no link: it waits for one, and of two questions the newer is asked.
+    for request in [b"first", b"newer"] {
+        session
+            .say(FromNode::CertificateRequest(request.to_vec()))
+            .await;
+    }
+    session.is_alive().await;
+    let mut link = control.link().await;
+    let expected = CertificateWanted {
+        node: node.id.clone(),
+        request: b"newer".to_vec(),
+    };
+    assert_eq!(link.wanted().await, expected);
+    let certificate = Certificate {
+        chain: vec![b"chain".to_vec()],
+        authorities: vec![b"old".to_vec(), b"new".to_vec()],
+        gateways: vec!["wss://g.example/session".to_owned()],
+    };
+    link.send(FromControl::Certificate(CertificateIssued {
+        node: node.id.clone(),
+        certificate: certificate.clone(),
+    }))
+    .await;
+    assert_eq!(
+        session.next().await,
+        Some(FromGateway::Certificate(certificate))
+    );
 }

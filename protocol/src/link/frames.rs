@@ -4,13 +4,13 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::{
-    Batch, CloseSession, Event, LinkHello, LinkWelcome, NodeReport, SessionClosed, SessionOpened,
-    Settings, SpecPush,
+    Batch, CertificateIssued, CertificateWanted, CloseSession, Event, LinkHello, LinkWelcome,
+    NodeReport, SessionClosed, SessionOpened, Settings, SpecPush,
 };
 use crate::{
     id::NodeId,
     limits::{BATCH_EVENTS_MAX, LINK_FRAME_BYTES_MAX, MESSAGE_BYTES_MAX},
-    session::{FrameError, check_labels, decode},
+    session::{Certificate, FrameError, check_labels, check_request, decode},
     wire::{link as wire, node},
 };
 
@@ -21,6 +21,10 @@ pub enum FromGateway {
     Hello(LinkHello),
     /// Facts in order.
     Batch(Batch),
+    /// A node wants its certificate renewed.
+    CertificateWanted(CertificateWanted),
+    /// The gateway wants its own renewed; a DER certificate request.
+    OwnCertificateWanted(Vec<u8>),
 }
 
 /// A frame that control sent.
@@ -38,6 +42,10 @@ pub enum FromControl {
     Settings(Settings),
     /// These nodes have been removed.
     Removed(Vec<NodeId>),
+    /// A node's certificate, renewed.
+    Certificate(CertificateIssued),
+    /// The gateway's own, renewed.
+    OwnCertificate(Certificate),
 }
 
 impl FromGateway {
@@ -47,6 +55,15 @@ impl FromGateway {
         match frame.body.ok_or(FrameError::Empty)? {
             wire::gateway_frame::Body::Hello(hello) => Ok(Self::Hello(hello.try_into()?)),
             wire::gateway_frame::Body::Batch(batch) => Ok(Self::Batch(batch.try_into()?)),
+            wire::gateway_frame::Body::CertificateWanted(wanted) => {
+                Ok(Self::CertificateWanted(CertificateWanted {
+                    node: node_id(&wanted.node_id)?,
+                    request: check_request(&wanted.csr_der)?,
+                }))
+            }
+            wire::gateway_frame::Body::OwnCertificateWanted(wanted) => {
+                Ok(Self::OwnCertificateWanted(check_request(&wanted.csr_der)?))
+            }
         }
     }
 
@@ -61,6 +78,17 @@ impl FromGateway {
                 number: batch.number,
                 events: batch.events.into_iter().map(Into::into).collect(),
             }),
+            Self::CertificateWanted(wanted) => {
+                wire::gateway_frame::Body::CertificateWanted(wire::CertificateWanted {
+                    node_id: wanted.node.to_string(),
+                    csr_der: wanted.request.into(),
+                })
+            }
+            Self::OwnCertificateWanted(request) => {
+                wire::gateway_frame::Body::OwnCertificateWanted(wire::OwnCertificateWanted {
+                    csr_der: request.into(),
+                })
+            }
         };
         wire::GatewayFrame { body: Some(body) }
             .encode_to_vec()
@@ -100,6 +128,18 @@ impl FromControl {
             wire::control_frame::Body::Removed(removed) => {
                 Self::Removed(node_ids(&removed.node_ids)?)
             }
+            wire::control_frame::Body::Certificate(issued) => {
+                Self::Certificate(CertificateIssued {
+                    node: node_id(&issued.node_id)?,
+                    certificate: issued
+                        .certificate
+                        .ok_or_else(|| FrameError::field("certificate", "a certificate", "none"))?
+                        .try_into()?,
+                })
+            }
+            wire::control_frame::Body::OwnCertificate(certificate) => {
+                Self::OwnCertificate(certificate.try_into()?)
+            }
         })
     }
 
@@ -124,6 +164,15 @@ impl FromControl {
             Self::Removed(nodes) => wire::control_frame::Body::Removed(wire::Removed {
                 node_ids: texts(&nodes),
             }),
+            Self::Certificate(issued) => {
+                wire::control_frame::Body::Certificate(wire::CertificateIssued {
+                    node_id: issued.node.to_string(),
+                    certificate: Some(issued.certificate.into()),
+                })
+            }
+            Self::OwnCertificate(certificate) => {
+                wire::control_frame::Body::OwnCertificate(certificate.into())
+            }
         };
         wire::ControlFrame { body: Some(body) }
             .encode_to_vec()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use prost::Message;
 
-use super::{Facts, FrameError, ProtocolRange};
+use super::{Facts, FrameError, ProtocolRange, check_request};
 use crate::{
     command::{Command, CommandResult},
     id::{CommandId, SessionId},
@@ -152,7 +152,7 @@ impl FromNode {
                     .map_err(|error| FrameError::field("command_result", "a result", error))?,
             ),
             wire::node_frame::Body::CertificateRequest(request) => {
-                Self::CertificateRequest(request.csr_der.to_vec())
+                Self::CertificateRequest(check_request(&request.csr_der)?)
             }
             wire::node_frame::Body::Goodbye(goodbye) => Self::Goodbye(goodbye.try_into()?),
         })
@@ -187,15 +187,9 @@ impl FromGateway {
                     .try_into()
                     .map_err(|error| FrameError::field("command", "a known command", error))?,
             ),
-            wire::gateway_frame::Body::Certificate(certificate) => Self::Certificate(Certificate {
-                chain: certificate
-                    .chain_der
-                    .iter()
-                    .map(|der| der.to_vec())
-                    .collect(),
-                authorities: certificate.ca_der.iter().map(|der| der.to_vec()).collect(),
-                gateways: certificate.gateways,
-            }),
+            wire::gateway_frame::Body::Certificate(certificate) => {
+                Self::Certificate(certificate.try_into()?)
+            }
             wire::gateway_frame::Body::Goodbye(goodbye) => Self::Goodbye(goodbye.try_into()?),
         })
     }
@@ -209,15 +203,7 @@ impl FromGateway {
                 .map(|spec| wire::gateway_frame::Body::Spec(spec.into())),
             Self::Command(command) => Some(wire::gateway_frame::Body::Command(command.into())),
             Self::Certificate(certificate) => {
-                Some(wire::gateway_frame::Body::Certificate(wire::Certificate {
-                    chain_der: certificate.chain.into_iter().map(Into::into).collect(),
-                    ca_der: certificate
-                        .authorities
-                        .into_iter()
-                        .map(Into::into)
-                        .collect(),
-                    gateways: certificate.gateways,
-                }))
+                Some(wire::gateway_frame::Body::Certificate(certificate.into()))
             }
             Self::Goodbye(goodbye) => Some(wire::gateway_frame::Body::Goodbye(goodbye.into())),
         };

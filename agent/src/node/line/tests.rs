@@ -1,6 +1,8 @@
 //! The line against a real gateway's end: TLS, WebSocket and all.
 
-use std::{net::SocketAddr, time::Duration};
+mod renewal;
+
+use std::{net::SocketAddr, ops::Range, path::Path, sync::Arc, time::Duration};
 
 use bc_protocol::{
     id::SessionId,
@@ -22,8 +24,10 @@ use tokio_tungstenite::{WebSocketStream, accept_async, tungstenite::Message};
 use super::*;
 use crate::{
     authority::Authority,
+    config::PlainHttp,
+    http::Web,
+    identity::Identity,
     node::session::{Ending, facts},
-    tls,
 };
 
 type Peer = WebSocketStream<TlsStream<TcpStream>>;
@@ -50,16 +54,25 @@ impl Scene {
 
     /// A node of `authority`, with a certificate that starts in that year, and a gateway.
     async fn between(authority: &Authority, gateway: Arc<ServerConfig>, year: i32) -> Self {
+        Self::at(authority, gateway, year..year + 100, None).await
+    }
+
+    /// The same, with a control.
+    async fn at(
+        authority: &Authority,
+        gateway: Arc<ServerConfig>,
+        years: Range<i32>,
+        control: Option<&url::Url>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("wss://{}/session", listener.local_addr().unwrap());
-        let identity = authority.enrol_from(folder.path(), &url, year);
+        let identity = authority.enrol(folder.path(), &url, years);
         let (facts, facts_seen) = watch::channel(facts(0));
         let (news_out, news) = mpsc::channel(16);
         let (leave, leaving) = oneshot::channel();
         let setup = Setup {
-            gateways: identity.gateways().to_vec(),
-            tls: tls::session(&identity).unwrap(),
+            credentials: credentials(folder.path(), identity, control),
             counter: ConnectSeq::load(&folder.path().join("connect-seq"), 0),
             seed: [1; 32],
             labels: BTreeMap::from([("rack".to_owned(), "7".to_owned())]),
@@ -75,6 +88,10 @@ impl Scene {
             node,
             folder,
         }
+    }
+
+    fn url(&self) -> String {
+        format!("wss://{}/session", self.listener.local_addr().unwrap())
     }
 
     async fn tcp(&self) -> TcpStream {
@@ -112,6 +129,15 @@ impl Scene {
     fn leave(&mut self, why: Leaving) {
         self.leave.take().unwrap().send(why).unwrap();
     }
+}
+
+fn credentials(folder: &Path, identity: Identity, control: Option<&url::Url>) -> Credentials {
+    let web = Web {
+        plain_http: PlainHttp::Loopback,
+        ca_file: None,
+        earliest: None,
+    };
+    Credentials::new(folder.to_owned(), identity, &[], control, web).unwrap()
 }
 
 async fn soon<T>(work: impl Future<Output = T>) -> T {

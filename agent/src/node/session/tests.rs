@@ -14,7 +14,8 @@ use bc_protocol::{
     platform::Platform,
     sequence::{ReleaseFloor, Sequence},
     session::{
-        Facts, FromGateway, FromNode, Goodbye, GoodbyeReason, Nonce, Phase, Progress, Welcome,
+        Certificate, Facts, FromGateway, FromNode, Goodbye, GoodbyeReason, Nonce, Phase, Progress,
+        Welcome,
     },
 };
 
@@ -98,6 +99,10 @@ impl Stage {
 fn opened() -> Input {
     Input::Opened {
         labels: BTreeMap::new(),
+        renewal: RenewalTimes {
+            after: Duration::from_secs(20 * 86_400),
+            again: Duration::from_secs(900),
+        },
     }
 }
 
@@ -169,4 +174,47 @@ fn lost(outputs: &[Output]) -> Option<(&Ending, Duration)> {
         };
         Some((ending, *retry_in))
     })
+}
+
+#[test]
+fn a_certificate_is_asked_for_when_it_is_due_and_again_until_it_comes() {
+    let mut stage = Stage::new();
+    stage.wake();
+    let renewal = RenewalTimes {
+        after: Duration::from_secs(7),
+        again: Duration::from_secs(2),
+    };
+    let labels = BTreeMap::new();
+    stage.give(Input::Opened { labels, renewal });
+    stage.welcome();
+    let certificate = Certificate {
+        chain: vec![vec![1]],
+        authorities: vec![vec![2]],
+        gateways: vec!["wss://other/session".to_owned()],
+    };
+    let unasked = stage.frame(FromGateway::Certificate(certificate.clone()));
+    assert_eq!(unasked, [Output::Ignored(Ignored::Certificate)]);
+    assert_eq!(stage.next(), (Duration::from_secs(7), Wakeup::Renewal));
+    assert_eq!(stage.wake(), [Output::AskCertificate]);
+    assert_eq!(stage.next(), (Duration::from_secs(2), Wakeup::Renewal));
+    assert_eq!(stage.wake(), [Output::AskCertificate]);
+    let came = stage.frame(FromGateway::Certificate(certificate.clone()));
+    assert_eq!(came, [Output::Certificate(certificate.clone())]);
+    let (gateways, renewal) = (
+        certificate.gateways.clone(),
+        RenewalTimes {
+            after: Duration::from_secs(86_400),
+            ..renewal
+        },
+    );
+    assert!(stage.give(Input::Renewed { gateways, renewal }).is_empty());
+    let late = stage.frame(FromGateway::Certificate(certificate));
+    assert_eq!(late, [Output::Ignored(Ignored::Certificate)]);
+    // The next connection goes where the new certificate's answer said.
+    stage.give(Input::Closed(Ending::Closed(String::new())));
+    let outputs = stage.wake();
+    assert!(
+        matches!(&outputs[..], [Output::Open { gateway, .. }] if gateway == "wss://other/session"),
+        "{outputs:?}"
+    );
 }

@@ -4,12 +4,25 @@ use std::{collections::BTreeMap, time::Duration};
 
 use bc_protocol::{
     id::{CommandId, SessionId},
-    session::{Facts, FrameError, FromGateway, FromNode, Goodbye, GoodbyeReason},
+    session::{Certificate, Facts, FrameError, FromGateway, FromNode, Goodbye, GoodbyeReason},
     spec::{NodeSpec, SpecError},
 };
 use thiserror::Error;
 
+use super::renewal::RenewalTimes;
 use crate::updater::machine::Lost;
+
+/// What a session begins with.
+pub(crate) struct Beginning {
+    /// Where gateways can be reached; one at least.
+    pub(crate) gateways: Vec<String>,
+    /// The number of this node's latest connection.
+    pub(crate) connect_seq: u64,
+    /// What the node is now.
+    pub(crate) facts: Facts,
+    /// All the randomness that there will be: the order of gateways, nonces, jitter.
+    pub(crate) seed: [u8; 32],
+}
 
 /// Something that happened.
 #[derive(Debug)]
@@ -20,6 +33,15 @@ pub(crate) enum Input {
     Opened {
         /// What the node is like at this moment.
         labels: BTreeMap<String, String>,
+        /// When the certificate that it was opened with is to be renewed.
+        renewal: RenewalTimes,
+    },
+    /// The node has a new certificate.
+    Renewed {
+        /// Where gateways can be reached now.
+        gateways: Vec<String>,
+        /// When this one is to be renewed.
+        renewal: RenewalTimes,
     },
     /// The socket that was asked for could not be opened.
     NotOpened(Ending),
@@ -57,6 +79,10 @@ pub(crate) enum Output {
     Close,
     /// Drop the socket, or the try to open one.
     HangUp,
+    /// Ask the gateway for a new certificate.
+    AskCertificate,
+    /// A new certificate came.
+    Certificate(Certificate),
     /// The node's desired state came.
     Spec(Result<NodeSpec, SpecError>),
     /// A gateway answered this connection's own Hello.
@@ -164,7 +190,7 @@ pub(crate) enum Ignored {
     /// This build takes no commands.
     #[error("command {0}: this version takes none")]
     Command(CommandId),
-    /// This build asks for no certificates.
+    /// Nobody waits for one.
     #[error("a certificate that this node has not asked for")]
     Certificate,
     /// A newer gateway may say things that this build has never heard of.
@@ -187,6 +213,17 @@ pub(crate) enum Wakeup {
     Heartbeat,
     /// A report that was held back is due.
     Report,
+    /// The certificate is to be renewed.
+    Renewal,
     /// The other side should have closed by now.
     GoodbyeOverdue,
+}
+
+/// The frame that says why this side leaves.
+pub(super) fn goodbye(reason: GoodbyeReason, message: String) -> FromNode {
+    FromNode::Goodbye(Goodbye {
+        reason,
+        reconnect_after_ms: 0,
+        message,
+    })
 }

@@ -3,12 +3,10 @@
 //! Takes a request, gives the key in it, once the request proved that its sender holds that key. Whatever else the
 //! request asks for (names, uses, being an authority) is not even kept.
 
-use bc_protocol::{digest::Pin, release::PublicKey};
+use bc_protocol::{digest::Pin, limits::REQUEST_BYTES_MAX, release::PublicKey};
 use rcgen::{CertificateSigningRequestParams, PublicKeyData, SubjectPublicKeyInfo};
+use rustls_pki_types::CertificateSigningRequestDer;
 use thiserror::Error;
-
-/// A request holds one key and one signature; this is ample.
-const REQUEST_BYTES_MAX: usize = 8 << 10;
 
 /// A P-256 key whose holder has proven to hold it.
 #[derive(Clone, Debug)]
@@ -23,7 +21,19 @@ impl CertifiedKey {
         if pem.len() > REQUEST_BYTES_MAX {
             return Err(RequestError::TooLarge { found: pem.len() });
         }
-        let request = CertificateSigningRequestParams::from_pem(pem).map_err(RequestError::Form)?;
+        Self::proven(&CertificateSigningRequestParams::from_pem(pem).map_err(RequestError::Form)?)
+    }
+
+    /// The same of a request in DER.
+    pub(crate) fn from_request_der(der: &[u8]) -> Result<Self, RequestError> {
+        if der.len() > REQUEST_BYTES_MAX {
+            return Err(RequestError::TooLarge { found: der.len() });
+        }
+        let der = CertificateSigningRequestDer::from(der);
+        Self::proven(&CertificateSigningRequestParams::from_der(&der).map_err(RequestError::Form)?)
+    }
+
+    fn proven(request: &CertificateSigningRequestParams) -> Result<Self, RequestError> {
         let spki = request.public_key.subject_public_key_info();
         // The signature's algorithm does not name the curve; the one form of a P-256 key that is 91 bytes long does.
         PublicKey::from_spki(&spki).map_err(|_| RequestError::Key)?;
@@ -58,7 +68,7 @@ pub(crate) enum RequestError {
         found: usize,
     },
     /// Not a request, or not signed by its own key.
-    #[error("expected a PEM certificate request that its own key has signed, found none: {0}")]
+    #[error("expected a certificate request that its own key has signed, found none: {0}")]
     Form(rcgen::Error),
     /// Another kind of key.
     #[error("expected a request for a P-256 key, found another kind of key")]

@@ -4,7 +4,7 @@ use rcgen::{CertificateParams, KeyPair};
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
-use super::{Authority, AuthorityError, CertifiedKey, RequestError};
+use super::{Authority, AuthorityError, CertifiedKey, Lifetimes, RequestError};
 use crate::clock::Moment;
 
 const NOW: Moment = Moment::from_millis(1_790_000_000_000);
@@ -43,8 +43,8 @@ fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
 #[test]
 fn it_is_made_once_and_its_key_is_private() {
     let dir = tempfile::tempdir().unwrap();
-    let first = Authority::open(dir.path(), 30, NOW).unwrap();
-    let again = Authority::open(dir.path(), 30, NOW).unwrap();
+    let first = Authority::open(dir.path(), Lifetimes::default(), NOW).unwrap();
+    let again = Authority::open(dir.path(), Lifetimes::default(), NOW).unwrap();
     assert_eq!(first.pem(), again.pem());
     let mode = std::fs::metadata(dir.path().join("authority.key"))
         .unwrap()
@@ -56,24 +56,24 @@ fn it_is_made_once_and_its_key_is_private() {
 #[test]
 fn a_first_start_that_was_cut_short_goes_on() {
     let dir = tempfile::tempdir().unwrap();
-    Authority::open(dir.path(), 30, NOW).unwrap();
+    Authority::open(dir.path(), Lifetimes::default(), NOW).unwrap();
     std::fs::remove_file(dir.path().join("authority.pem")).unwrap();
-    Authority::open(dir.path(), 30, NOW).unwrap();
+    Authority::open(dir.path(), Lifetimes::default(), NOW).unwrap();
 }
 
 #[test]
 fn a_lost_key_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
-    Authority::open(dir.path(), 30, NOW).unwrap();
+    Authority::open(dir.path(), Lifetimes::default(), NOW).unwrap();
     std::fs::remove_file(dir.path().join("authority.key")).unwrap();
-    let refused = Authority::open(dir.path(), 30, NOW).unwrap_err();
+    let refused = Authority::open(dir.path(), Lifetimes::default(), NOW).unwrap_err();
     assert!(matches!(refused, AuthorityError::KeyMissing { .. }));
 }
 
 #[test]
 fn of_a_request_only_the_key_is_believed() {
     let dir = tempfile::tempdir().unwrap();
-    let authority = Authority::open(dir.path(), 30, NOW).unwrap();
+    let authority = Authority::open(dir.path(), Lifetimes::default(), NOW).unwrap();
     let key = KeyPair::generate().unwrap();
     let proven = CertifiedKey::from_request(&request(&key)).unwrap();
     let node = bc_protocol::id::NodeId::random(1, 2);
@@ -99,7 +99,7 @@ fn of_a_request_only_the_key_is_believed() {
 #[test]
 fn a_gateway_is_named_by_its_host() {
     let dir = tempfile::tempdir().unwrap();
-    let authority = Authority::open(dir.path(), 30, NOW).unwrap();
+    let authority = Authority::open(dir.path(), Lifetimes::default(), NOW).unwrap();
     let key = KeyPair::generate().unwrap();
     let proven = CertifiedKey::from_request(&request(&key)).unwrap();
     let gateway = bc_protocol::id::GatewayId::random(1, 2);

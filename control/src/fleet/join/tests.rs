@@ -8,7 +8,11 @@ use crate::{
     api::fleet::{CreateJoinToken, CreatePool, JoinNode, JoinedNode, OnePool, PoolPolicy},
     clock::Moment,
     db::{Db, tests::fresh},
-    fleet::{authority::Authority, pool},
+    fleet::{
+        authority::{Authority, CertifiedKey, Lifetimes},
+        pool,
+        renew::{self, RenewError},
+    },
 };
 
 const NOW: Moment = Moment::from_millis(1_790_000_000_000);
@@ -35,7 +39,7 @@ fn request(key: &KeyPair) -> JoinNode {
 impl Site {
     async fn new() -> Self {
         let (db, dir) = fresh().await;
-        let authority = Authority::open(dir.path(), 30, NOW).unwrap();
+        let authority = Authority::open(dir.path(), Lifetimes::default(), NOW).unwrap();
         let pool = CreatePool {
             tenant_id: tenant(),
             name: "edge".to_owned(),
@@ -256,4 +260,28 @@ async fn a_token_needs_uses_and_time() {
     create_token(&site.db, "alice", &wanted(1, 0.5), NOW)
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn a_node_renews_with_the_key_it_joined_with() {
+    let site = Site::new().await;
+    let token = site.token(1).await;
+    let (key, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let joined = site.join(&token, &request(&key)).await.unwrap();
+    let renew = async |key: &KeyPair| {
+        let key = CertifiedKey::from_request(&request(key).csr).unwrap();
+        renew::node(&site.db, &site.authority, &joined.node_id, &key, NOW).await
+    };
+    let renewed = renew(&key).await.unwrap();
+    assert_ne!(renewed.certificate, joined.certificate);
+    assert_eq!(renewed.authorities, joined.authorities);
+    assert!(matches!(renew(&other).await, Err(RenewError::Unknown)));
+    let mut tx = site.db.begin().await.unwrap();
+    sqlx::query("UPDATE nodes SET removed_at = 1")
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    assert!(matches!(renew(&key).await, Err(RenewError::Removed)));
+    assert!(matches!(renew(&other).await, Err(RenewError::Unknown)));
 }

@@ -27,7 +27,7 @@ use super::super::{Shared, routes::Routes, serve, tls_server, turns::Turns};
 use crate::{
     clock::Moment,
     db::{Db, tests::fresh},
-    fleet::authority::{Authority, CertifiedKey},
+    fleet::authority::{Authority, CertifiedKey, Lifetimes},
     rollout::service::Services,
 };
 
@@ -103,7 +103,7 @@ pub(super) fn listed() -> Event {
 
 pub(super) struct Site {
     pub(super) services: Services,
-    authority: Authority,
+    pub(super) authority: Arc<Authority>,
     address: std::net::SocketAddr,
     stop: CancellationToken,
     task: JoinHandle<io::Result<()>>,
@@ -124,7 +124,7 @@ impl Site {
         let (db, dir) = fresh().await;
         fill(&db).await;
         let now = Moment::now();
-        let authority = Authority::open(dir.path(), 30, now).unwrap();
+        let authority = Arc::new(Authority::open(dir.path(), Lifetimes::default(), now).unwrap());
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
         let address = socket.local_addr().unwrap();
@@ -132,7 +132,14 @@ impl Site {
         let trust = Trust::new([bc_protocol::digest::Pin::of_spki(b"nobody's")], 1).unwrap();
         let services = Services::new(db, trust, "https://x.example", Duration::from_secs(300));
         let stop = CancellationToken::new();
-        let task = tokio::spawn(serve(socket, tls, services.clone(), stop.clone()));
+        let links = serve(
+            socket,
+            tls,
+            services.clone(),
+            Arc::clone(&authority),
+            stop.clone(),
+        );
+        let task = tokio::spawn(links);
         Self {
             services,
             authority,
@@ -147,6 +154,7 @@ impl Site {
     pub(super) fn shared(&self) -> Shared {
         Shared {
             services: self.services.clone(),
+            authority: Arc::clone(&self.authority),
             routes: Routes::default(),
             turns: Turns::new(self.stop.clone()),
             strangers: Arc::new(Semaphore::new(1)),
@@ -256,6 +264,22 @@ impl Site {
         .await;
     }
 
+    /// Lets a node, or a gateway, have this key.
+    pub(super) async fn has_key(&self, table: &'static str, id: &str, spki: &[u8]) {
+        let mut tx = self.services.db.begin().await.unwrap();
+        let statement = match table {
+            "nodes" => "UPDATE nodes SET spki = $2 WHERE id = $1",
+            _ => "UPDATE gateways SET spki = $2 WHERE id = $1",
+        };
+        sqlx::query(statement)
+            .bind(id)
+            .bind(spki)
+            .execute(&mut *tx)
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+    }
+
     pub(super) async fn remove(&self, name: u8) {
         let mut tx = self.services.db.begin().await.unwrap();
         sqlx::query("UPDATE nodes SET removed_at = 1 WHERE id = $1")
@@ -287,7 +311,7 @@ impl Link {
         self.say(FromGateway::Batch(Batch { number, events })).await;
     }
 
-    async fn say(&mut self, frame: FromGateway) {
+    pub(super) async fn say(&mut self, frame: FromGateway) {
         let message = Message::Binary(frame.encode());
         soon(self.0.send(message)).await.unwrap();
     }

@@ -34,7 +34,9 @@ fn batch(outbox: &mut Outbox) -> Option<Batch> {
     assert!(frame.len() <= LINK_FRAME_BYTES_MAX);
     match FromGateway::decode(&frame).unwrap() {
         FromGateway::Batch(batch) => Some(batch),
-        FromGateway::Hello(hello) => panic!("{hello:?}"),
+        other @ (FromGateway::Hello(_)
+        | FromGateway::CertificateWanted(_)
+        | FromGateway::OwnCertificateWanted(_)) => panic!("{other:?}"),
     }
 }
 

@@ -305,6 +305,7 @@ proptest! {
                         prop_assert!(welcomes == 1 && report.report > newest);
                         newest = report.report;
                     }
+                    Output::CertificateWanted(_) => prop_assert_eq!(welcomes, 1),
                     Output::End(_) => ended = true,
                 }
             }

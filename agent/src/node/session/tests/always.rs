@@ -115,6 +115,7 @@ impl Onlooker {
                 self.closed();
                 self.asked = false;
             }
+            Output::AskCertificate | Output::Certificate(_) => assert!(self.welcomed),
             Output::Spec(_) => assert!(self.welcomed, "no spec before the Welcome"),
             Output::Welcomed { .. } => {
                 assert!(matches!(act, Act::Welcome) && self.hellos == 1 && !self.welcomed);

@@ -1,0 +1,115 @@
+//! Certificates that are renewed, over a session and without one.
+
+use bc_protocol::{id::NodeId, session::Certificate};
+use rustls_pki_types::{CertificateDer, pem::PemObject};
+
+use super::*;
+use crate::identity::Membership;
+
+/// A life that began so long ago is over two thirds gone.
+const DUE: Range<i32> = 1980..2040;
+
+/// A certificate of the last century.
+const ENDED: Range<i32> = 1990..2000;
+
+fn answer(authority: &Authority, csr: &str) -> Membership {
+    let node_id = NodeId::derived(&[b"node"]);
+    authority.membership(csr, &node_id, "wss://127.0.0.1:1/session")
+}
+
+fn ders(pem: &str) -> Vec<Vec<u8>> {
+    let certificates = CertificateDer::pem_slice_iter(pem.as_bytes());
+    certificates.map(|der| der.unwrap().to_vec()).collect()
+}
+
+fn over_a_session(membership: &Membership) -> FromGateway {
+    FromGateway::Certificate(Certificate {
+        chain: ders(&membership.certificate),
+        authorities: ders(&membership.authorities),
+        gateways: membership.gateways.clone(),
+    })
+}
+
+async fn request(peer: &mut Peer) -> String {
+    loop {
+        let Message::Binary(bytes) = soon(peer.next()).await.unwrap().unwrap() else {
+            continue;
+        };
+        if let FromNode::CertificateRequest(der) = FromNode::decode(&bytes).unwrap() {
+            return pem::encode(&pem::Pem::new("CERTIFICATE REQUEST", der));
+        }
+    }
+}
+
+fn kept(scene: &Scene) -> Vec<u8> {
+    Identity::load(scene.folder.path()).unwrap().chain()[0].to_vec()
+}
+
+#[tokio::test]
+async fn a_certificate_is_renewed_over_the_session_and_kept() {
+    let authority = Authority::new();
+    let mut scene = Scene::at(&authority, authority.gateway("127.0.0.1"), DUE, None).await;
+    let mut peer = scene.session().await;
+    let csr = request(&mut peer).await;
+    let first = kept(&scene);
+    // A gateway that slips in an authority of its own is not believed.
+    let foreign = answer(&Authority::new(), &csr);
+    say(&mut peer, over_a_session(&foreign)).await;
+    let renewed = answer(&authority, &csr);
+    say(&mut peer, over_a_session(&renewed)).await;
+    let [expected] = &ders(&renewed.certificate)[..] else {
+        panic!("expected one certificate");
+    };
+    // What comes behind the certificate is seen behind it.
+    say(&mut peer, FromGateway::Spec(Ok(spec(1)))).await;
+    assert!(matches!(scene.hear().await, News::Spec(_)));
+    assert_ne!(first, *expected);
+    assert_eq!(kept(&scene), *expected);
+}
+
+#[tokio::test]
+async fn a_node_whose_certificate_has_ended_gets_one_from_control_first() {
+    let authority = Authority::new();
+    let control = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", control.local_addr().unwrap());
+    let mut scene = Scene::at(
+        &authority,
+        authority.gateway("127.0.0.1"),
+        ENDED,
+        Some(&url.parse().unwrap()),
+    )
+    .await;
+    // Control is away at first; the node does not blame its gateways, and asks again.
+    drop(soon(control.accept()).await.unwrap());
+    assert!(matches!(scene.lost().await, Ending::Unreachable(_)));
+    let (mut stream, _) = soon(control.accept()).await.unwrap();
+    let asked = body(&mut stream).await;
+    assert_eq!(asked["nodeId"], NodeId::derived(&[b"node"]).as_str());
+    let renewed = Membership {
+        gateways: vec![scene.url()],
+        ..answer(&authority, asked["csr"].as_str().unwrap())
+    };
+    let json = serde_json::to_string(&renewed).unwrap();
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", json.len());
+    stream.write_all((head + &json).as_bytes()).await.unwrap();
+    let peer = scene.session().await;
+    let shown = peer.get_ref().get_ref().1.peer_certificates().unwrap();
+    assert_eq!(shown[0].to_vec(), ders(&renewed.certificate)[0]);
+    assert_eq!(kept(&scene), ders(&renewed.certificate)[0]);
+}
+
+/// The JSON of one request.
+async fn body(stream: &mut TcpStream) -> serde_json::Value {
+    let mut heard = Vec::new();
+    loop {
+        let read = soon(stream.read_buf(&mut heard)).await.unwrap();
+        assert!(read > 0, "expected a whole request");
+        let text = String::from_utf8_lossy(&heard);
+        if let Some((head, body)) = text.split_once("\r\n\r\n")
+            && let Ok(json) = serde_json::from_str(body)
+        {
+            assert!(head.starts_with("POST /api/compute/nodes/renew"), "{head}");
+            return json;
+        }
+    }
+}

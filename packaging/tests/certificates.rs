@@ -1,0 +1,98 @@
+//! Certificates that live for seconds: nodes and gateway renew them over the links that they hold, a node that was away
+//! for too long renews at control, and a removed node does neither.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test stops at the first surprise"
+)]
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use packaging::{
+    build::{self, AgentBuild},
+    fleet::{Fleet, Patience, Plan, PoolPlan},
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const LIFE: Duration = Duration::from_secs(12);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_are_renewed_while_linked_and_after_an_absence() {
+    let mut fleet = fleet().await;
+    fleet.online(2, PATIENCE).await.unwrap();
+    let seen = fleet.operator.json(&["nodes", "list"]).unwrap();
+    let node = fleet.nodes[0].dir.join("state/identity/node.pem");
+    let key = fleet.nodes[0].dir.join("state/identity/node.key");
+    let gateway = fleet.dir().join("gateway/gateway.pem");
+    let first_key = std::fs::read(&key).unwrap();
+    for _ in 0..2 {
+        changed(&fleet, &node).await;
+        changed(&fleet, &gateway).await;
+    }
+    assert_eq!(std::fs::read(&key).unwrap(), first_key);
+    // Two lives later the sessions are the same ones.
+    let now = fleet.operator.json(&["nodes", "list"]).unwrap();
+    for (before, after) in [0, 1].map(|n| (&seen["nodes"][n], &now["nodes"][n])) {
+        assert_eq!(
+            (&after["online"], &after["since"]),
+            (&before["online"], &before["since"])
+        );
+    }
+
+    fleet.nodes[0].supervisor.kill().unwrap();
+    fleet.online(1, PATIENCE).await.unwrap();
+    // Nobody can hurry a certificate's end.
+    tokio::time::sleep(LIFE).await;
+    let before = std::fs::read(&node).unwrap();
+    fleet.nodes[0].supervisor.start().unwrap();
+    fleet.online(2, PATIENCE).await.unwrap();
+    assert_ne!(std::fs::read(&node).unwrap(), before);
+    let log = fleet.nodes[0].supervisor.log();
+    assert!(log.contains("the certificate has ended"), "{log}");
+}
+
+/// Waits until a file holds something else.
+async fn changed(fleet: &Fleet, file: &Path) {
+    let before = std::fs::read(file).unwrap();
+    fleet
+        .operator
+        .until("the certificate is renewed", PATIENCE, |_| {
+            Ok((std::fs::read(file)? != before).then_some(()))
+        })
+        .await
+        .unwrap_or_else(|error| panic!("{error:#}: {}\n{}", file.display(), fleet.logs()));
+}
+
+async fn fleet() -> Fleet {
+    let binaries = tempfile::tempdir().unwrap();
+    let package: PathBuf = binaries.path().join("1.0.0");
+    let programs = build::programs().await.unwrap();
+    let version = AgentBuild {
+        version: "1.0.0",
+        fault: None,
+    };
+    build::agent(version, &package).await.unwrap();
+    let plan = Plan {
+        pools: vec![PoolPlan {
+            name: "pool",
+            nodes: 2,
+            budget: "0.5",
+        }],
+        patience: Patience {
+            watchdog: Duration::from_secs(20),
+            stable: Duration::from_secs(1),
+        },
+    };
+    let life = humantime::format_duration(LIFE);
+    let tables = format!(
+        "\n[nodes]\ncertificate_lifetime = \"{life}\"\n\n[gateways]\ncertificate_lifetime = \"{life}\"\n"
+    );
+    Fleet::start_with(programs, &package, &plan, &tables)
+        .await
+        .unwrap()
+}
