@@ -12,7 +12,7 @@ use bc_protocol::session::Slot;
 use thiserror::Error;
 
 use super::boot::{self, Binary, Health};
-use super::host::{Host, PRODUCT};
+use super::host::{Host, PRODUCT, with_causes};
 use super::record::{Found, Installed, Locked, Notice, Record, StoreError};
 use super::watchdog::{self, Evidence};
 use crate::clock::{self, ClockError};
@@ -44,7 +44,10 @@ pub(crate) enum BootError {
 
 /// Decides what starts, and makes that the record. A start of a trial is on the disk when this comes back.
 pub(crate) fn boot(host: &Host, package: &Path, evidence: Evidence) -> Result<Record, BootError> {
-    create_folders(host)?;
+    // A healthy binary starts even where the other slot's folder cannot be made: what needs the folder says so itself.
+    if let Err(error) = create_folders(host) {
+        tracing::error!(error = %with_causes(&error), "a folder is missing");
+    }
     let locked = host.store().lock()?;
     let record = match locked.read() {
         Found::Record(record) => decide(host, &locked, *record, evidence)?,

@@ -178,6 +178,23 @@ fn a_pipe_in_a_files_place_is_not_waited_for() {
 }
 
 #[test]
+fn a_file_in_a_folders_place_stops_no_healthy_binary() {
+    for (name, notice) in [
+        ("slots/b", json!(null)),
+        ("slots/a", json!("rescue")),
+        ("slots", json!("rescue")),
+        ("state", json!(null)),
+    ] {
+        let world = World::new("60s");
+        assert!(world.run(&["boot"]).status.success());
+        fs::remove_dir_all(world.path(&format!("node/{name}"))).unwrap();
+        world.put(&format!("node/{name}"), b"", 0o644);
+        assert!(world.run(&["boot"]).status.success(), "{name}");
+        assert_eq!(status(&world)["notice"], notice, "{name}");
+    }
+}
+
+#[test]
 fn a_confirmed_binary_that_lost_its_mode_is_executable_again() {
     let world = World::new("60s");
     assert!(world.run(&["boot"]).status.success());
