@@ -131,7 +131,8 @@ pub async fn run(quickstart: Quickstart) -> Result<Outcome> {
 async fn build_all(story: &Story, into: &Path) -> Result<Programs> {
     story.chapter("Build control, gateway and three agents");
     let programs = build::programs().await?;
-    for agent in [PACKAGED, GOOD, BAD] {
+    // The last one stays where cargo puts it, and people find it there: not the bad one.
+    for agent in [BAD, GOOD, PACKAGED] {
         build::agent(agent, &into.join(agent.version)).await?;
         story.line(&match agent.fault {
             None => format!("bcd {}", agent.version),
