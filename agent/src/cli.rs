@@ -43,13 +43,15 @@ const EXIT_CODES: &str = "Exit codes:
     2  the command line cannot be understood
     3  the configuration cannot be used
     4  another process holds this node's folder
-  126  the slot's binary cannot be executed";
+  126  the slot's binary cannot be executed
+
+`bcd join --help` shows every key of the configuration.";
 
 /// What every command understands.
 #[derive(Clone, Debug, Args)]
 struct Global {
     /// The node's configuration
-    #[arg(long, global = true, value_name = "FILE", default_value = DEFAULT_CONFIG, env = "BCD_CONFIG")]
+    #[arg(long, global = true, value_name = "FILE", default_value = DEFAULT_CONFIG, env = "BCD_CONFIG", hide_env_values = true)]
     config: PathBuf,
     /// The node's folder, instead of the configuration's state_dir
     #[arg(long, global = true, value_name = "DIR")]
@@ -60,7 +62,8 @@ struct Global {
         global = true,
         value_name = "FILTER",
         default_value = "bcd=info",
-        env = "BCD_LOG"
+        env = "BCD_LOG",
+        hide_env_values = true
     )]
     log: String,
 }

@@ -86,7 +86,7 @@ impl Offered {
 #[derive(Debug, Error)]
 pub(crate) enum IdentityError {
     /// The node has not joined.
-    #[error("expected the identity of a node in {}, found none: join first", .0.display())]
+    #[error("expected the identity of a node in {}, found none: `bcd join --token-file FILE` makes it", .0.display())]
     Absent(PathBuf),
     /// A file cannot be read or written.
     #[error("{} cannot be used", path.display())]

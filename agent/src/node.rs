@@ -343,7 +343,7 @@ fn setting(
     let version = start.build.version.parse()?;
     let running = running::identify(&start.paths, &record, version).map_err(NodeError::Image)?;
     tracing::info!(
-        node = %identity.node_id(), version = %running.version, slot = ?running.slot,
+        node = %identity.node_id(), version = %running.version, slot = running.slot.map(tracing::field::display),
         sequence = %running.sequence, floor = %record.floor(), "the node starts"
     );
     let reporter = Reporter {

@@ -169,7 +169,7 @@ impl Supervisor {
             }
             Watched::Died(death) => {
                 let wait = self.pause.after(death.exit, started.elapsed());
-                tracing::info!(exit = ?death.exit, ?wait, "the node ended; it starts again");
+                tracing::info!(exit = %death.exit, wait = %humantime::format_duration(wait), "the node ended; it starts again");
                 self.death = trial.map(|_| death);
                 Turn::Again(wait)
             }

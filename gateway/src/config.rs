@@ -150,6 +150,18 @@ mod tests {
     }
 
     #[test]
+    fn the_example_that_help_shows_holds_and_has_every_default() {
+        let example = read(include_str!("config/example.toml")).unwrap();
+        let least = read(LEAST).unwrap();
+        assert_eq!(example.limits, least.limits);
+        assert_eq!(
+            (example.drain, example.protocol_min),
+            (least.drain, least.protocol_min)
+        );
+        assert!(example.ca_file.is_some() && example.enrol_token_file.is_some());
+    }
+
+    #[test]
     fn a_typo_is_an_error_with_its_line_and_key() {
         let error = read(&format!("{LEAST}drian = \"10s\"\n")).unwrap_err();
         assert!(

@@ -40,7 +40,7 @@ pub enum HolderError {
     #[error("expected a readable certificate, found: {0}")]
     Unreadable(String),
     /// A certificate of the same authority, but of something else.
-    #[error("expected one name {expected}…, found {found}")]
+    #[error("{found} names that begin with {expected}, where exactly one is expected")]
     Names {
         /// How the name begins.
         expected: &'static str,

@@ -16,6 +16,7 @@ use crate::join::{self, Joined};
 /// Makes a key that never leaves this machine, and gets the node's certificate from control. Once it has joined, doing
 /// so again changes nothing.
 #[derive(Debug, Args)]
+#[command(after_long_help = include_str!("../config/example.toml"))]
 pub(super) struct Join {
     /// Where control answers, instead of the configuration's control
     #[arg(long, value_name = "URL")]

@@ -11,6 +11,7 @@ use crate::updater::host::Host;
 /// Decides before every start, runs the node as a child that dies with it, and is its watchdog. Ends on SIGTERM or
 /// SIGINT, after the node has.
 #[derive(Debug, Args)]
+#[command(after_long_help = include_str!("../config/example.toml"))]
 pub(super) struct Supervise {}
 
 impl Supervise {

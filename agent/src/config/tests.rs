@@ -37,6 +37,19 @@ fn the_least_configuration_has_the_documented_defaults() {
 }
 
 #[test]
+fn the_example_that_help_shows_holds_and_has_every_default() {
+    let example = Config::parse(include_str!("example.toml")).unwrap();
+    let least = Config::parse(&with_update("", "")).unwrap();
+    assert_eq!(example.state_dir, least.state_dir);
+    assert_eq!(example.package_binary, least.package_binary);
+    assert_eq!(example.gateways, least.gateways);
+    assert_eq!(example.plain_http, least.plain_http);
+    let waits = |config: &Config| (config.update.watchdog_deadline, config.update.stable_for);
+    assert_eq!(waits(&example), waits(&least));
+    assert!(example.control.is_some() && example.ca_file.is_some());
+}
+
+#[test]
 fn a_typo_is_named_with_its_line_and_key() {
     let text = with_update(
         "state_dir = \"/x\"\ncontrl = \"https://control.example\"",
@@ -132,6 +145,6 @@ fn a_file_that_is_none_is_said_to_be_none() {
     assert!(
         error
             .to_string()
-            .starts_with("/nonexistent/bcd.toml: expected a configuration")
+            .starts_with("cannot read the configuration /nonexistent/bcd.toml")
     );
 }

@@ -128,7 +128,7 @@ async fn reach_any(gateways: &[String], tls: &Arc<ClientConfig>) -> Reach {
                 }
                 return Reach::Assumed;
             }
-            Ok(Err(error)) => tracing::debug!(%gateway, ?error, "the gateway cannot be reached"),
+            Ok(Err(error)) => tracing::debug!(%gateway, %error, "the gateway cannot be reached"),
             Err(_) => tracing::debug!(%gateway, "the gateway does not answer"),
         }
     }

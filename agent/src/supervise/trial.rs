@@ -105,7 +105,7 @@ fn try_expire(host: &Host, trial: &Trial, evidence: Evidence) -> Result<Option<E
     }
     let ending = watchdog::verdict(evidence);
     tracing::warn!(
-        attempt = %trial.attempt, slot = %trial.slot, outcome = ?ending.outcome, reason = %ending.message,
+        attempt = %trial.attempt, slot = %trial.slot, outcome = ending.outcome.name(), reason = %ending.message,
         "going back: the trial was not confirmed in time"
     );
     locked.write(&record.going_back(ending))?;

@@ -30,6 +30,15 @@ pub(crate) enum Exit {
     Signal(i32),
 }
 
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Status(status) => write!(f, "status {status}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+        }
+    }
+}
+
 /// How a try ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ending {

@@ -133,7 +133,7 @@ fn report(before: &Record, after: &Record) {
     {
         let facts = attempt.facts();
         tracing::warn!(
-            attempt = %facts.id, slot = %trial.slot, outcome = ?facts.outcome, reason = %facts.message,
+            attempt = %facts.id, slot = %trial.slot, outcome = facts.outcome.name(), reason = %facts.message,
             "going back: the trial is over"
         );
     }

@@ -228,7 +228,9 @@ pub enum SignError {
     #[error(transparent)]
     NotCanonical(#[from] NotCanonical),
     /// The body does not say that this key may sign it.
-    #[error("expected a key that the manifest lists, found {pin}")]
+    #[error(
+        "expected a key that the manifest lists, found {pin}: whoever signs first names it with --cosigners"
+    )]
     Unlisted {
         /// The key that wanted to sign.
         pin: Pin,

@@ -149,6 +149,24 @@ pub enum Outcome {
     Cancelled,
 }
 
+impl Outcome {
+    /// Its word in JSON, tables and log lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Confirmed => "confirmed",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::Crashed => "crashed",
+            Self::Hung => "hung",
+            Self::NoWelcome => "no-welcome",
+            Self::Unstable => "unstable",
+            Self::Environment => "environment",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
 /// What the updater does now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

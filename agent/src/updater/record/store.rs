@@ -51,7 +51,9 @@ pub(crate) enum StoreError {
     },
     #[error("expected a record that can be written, found one that cannot")]
     Encoding(#[source] serde_json::Error),
-    #[error("expected a record, found none that can be read")]
+    #[error(
+        "expected a record that can be read, found none: the first start makes one (`bcd supervise`)"
+    )]
     NoRecord,
 }
 

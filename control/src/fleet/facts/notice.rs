@@ -6,7 +6,7 @@
 use bc_protocol::session::{AttemptFacts, Facts, Outcome};
 use serde_json::{Value, json};
 
-use super::{Before, row::outcome_word};
+use super::Before;
 use crate::{
     clock::Moment,
     db::Tx,
@@ -78,7 +78,7 @@ fn particulars(before: &Before, facts: &Facts, attempt: &AttemptFacts) -> Value 
         "target": attempt.target,
         "version": facts.version,
         "versionBefore": before.version,
-        "outcome": outcome_word(attempt.outcome),
+        "outcome": attempt.outcome.name(),
         "code": attempt.code,
         "message": attempt.message,
     })

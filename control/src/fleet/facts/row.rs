@@ -3,10 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bc_protocol::{
-    id::NodeId,
-    session::{Facts, Outcome},
-};
+use bc_protocol::{id::NodeId, session::Facts};
 
 use super::{Session, Source};
 use crate::{
@@ -48,7 +45,7 @@ pub(super) async fn store_if_newer(
         .bind(signed(facts.floor.sequence().get()))
         .bind(trial.map(|trial| trial.attempt.as_str()))
         .bind(attempt.map(|attempt| attempt.id.as_str()))
-        .bind(attempt.map(|attempt| outcome_word(attempt.outcome)))
+        .bind(attempt.map(|attempt| attempt.outcome.name()))
         .bind(attempt.map(|attempt| attempt.is_final))
         .bind(attempt.map(|attempt| attempt.code.as_str()))
         .bind(attempt.map(|attempt| attempt.message.as_str()))
@@ -188,20 +185,4 @@ pub(super) async fn unnamed_go_offline(
                 .map_err(|source| undecodable("node_id", source))
         })
         .collect()
-}
-
-/// An outcome as the database and JSON spell it.
-pub(super) fn outcome_word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Running => "running",
-        Outcome::Confirmed => "confirmed",
-        Outcome::Refused => "refused",
-        Outcome::Failed => "failed",
-        Outcome::Crashed => "crashed",
-        Outcome::Hung => "hung",
-        Outcome::NoWelcome => "no-welcome",
-        Outcome::Unstable => "unstable",
-        Outcome::Environment => "environment",
-        Outcome::Cancelled => "cancelled",
-    }
 }
