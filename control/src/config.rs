@@ -93,12 +93,12 @@ pub(crate) enum ConfigError {
         found: String,
     },
     /// Pins and threshold make no trust.
-    #[error("{}: release: {source}", path.display())]
+    #[error("{}: release: {problem}", path.display())]
     Trust {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: TrustError,
+        problem: TrustError,
     },
 }
 

@@ -90,6 +90,12 @@ pub(crate) enum ServeError {
         /// Why.
         source: io::Error,
     },
+    /// Releases are to be served from nowhere.
+    #[error("downloads.dir: expected a folder at {}, found none", path.display())]
+    Downloads {
+        /// The path.
+        path: PathBuf,
+    },
     /// Another service has it.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -127,11 +133,17 @@ pub(crate) enum ServeError {
 fn serve(args: &ServeArgs) -> Result<(), ServeError> {
     let config = Config::load(&args.config)?;
     let tls = listen::tls(&config)?;
+    let downloads = downloads_are_there(&config);
     if args.check_config {
+        downloads?;
         logs::print_line(&format!("{} is good", args.config.display()));
         return Ok(());
     }
     logs::begin(args.log_format);
+    // A folder that is not mounted yet is no reason to stop holding the fleet together.
+    if let Err(error) = downloads {
+        tracing::warn!(%error, "nodes cannot fetch releases from here until it is there");
+    }
     make_private(&config.data_dir).map_err(|source| ServeError::DataDir {
         path: config.data_dir.clone(),
         source,
@@ -144,6 +156,13 @@ fn serve(args: &ServeArgs) -> Result<(), ServeError> {
     let done = runtime.block_on(until_stopped(config, tls));
     drop(lock);
     done
+}
+
+fn downloads_are_there(config: &Config) -> Result<(), ServeError> {
+    match &config.downloads.dir {
+        Some(dir) if !dir.is_dir() => Err(ServeError::Downloads { path: dir.clone() }),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Makes a folder that others cannot look into; one that is there is left as its owner made it.

@@ -24,7 +24,7 @@ mod tls;
 mod upgrade;
 
 use std::{
-    io::{self, Write},
+    io::{self, IsTerminal as _, Write as _},
     net::SocketAddr,
     path::PathBuf,
     sync::Arc,
@@ -52,15 +52,15 @@ use server::Server;
 
 /// Holds the sessions of a fleet's nodes.
 #[derive(Debug, Parser)]
-#[command(name = "bc-gateway", version)]
+#[command(name = "bc-gateway", version, after_long_help = include_str!("config/example.toml"))]
 pub struct Args {
     /// The configuration, a TOML file.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Reads the configuration, says whether it holds, and ends.
+    /// Check the configuration and stop.
     #[arg(long)]
     check_config: bool,
-    /// How logs are written to standard error.
+    /// How log lines look on standard error.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
 }
@@ -104,7 +104,7 @@ pub enum RunError {
 pub fn run(args: &Args) -> Result<(), RunError> {
     let config = Config::load(&args.config)?;
     if args.check_config {
-        return Ok(writeln!(io::stdout(), "{} holds", args.config.display())?);
+        return Ok(writeln!(io::stdout(), "{} is good", args.config.display())?);
     }
     log(args.log_format);
     // Whatever library asks for cryptography without saying which gets the same as everything else.
@@ -124,7 +124,9 @@ fn log(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr);
+        .with_writer(io::stderr)
+        // Colours are for eyes: a file or the journal keeps them as noise.
+        .with_ansi(io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
     match format {
         LogFormat::Text => lines.init(),
         LogFormat::Json => lines.json().init(),

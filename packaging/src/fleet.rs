@@ -108,7 +108,9 @@ impl Fleet {
         let keys = Keys::make(&programs.control, &root.join("keys"))?;
         // The nodes' package: nothing else of the caller's has to stay.
         let installed = root.join("package/bcd");
-        std::fs::create_dir_all(root.join("package"))?;
+        for folder in ["package", "downloads"] {
+            std::fs::create_dir_all(root.join(folder))?;
+        }
         std::fs::copy(package, &installed).context("install the package's binary")?;
         let config = root.join("control.toml");
         replace(&config, &(control_config(root, &keys, api, link) + tables))?;

@@ -45,7 +45,7 @@ pub(crate) enum TokenError {
     #[error("the database failed")]
     Sql(#[from] sqlx::Error),
     /// No token of that text. It says no more than that.
-    #[error("expected a valid API token, found none that is known")]
+    #[error("expected an API token of this control, found one that it does not know")]
     Unknown,
     /// The subject's name is no name.
     #[error(

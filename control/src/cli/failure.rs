@@ -290,7 +290,11 @@ fn refusal_hint(refusal: &Refusal) -> Option<String> {
                 None => format!("look at {}", printable(field)),
             })
         }
-        Code::Unauthenticated => Some(TOKEN_HINT.to_owned()),
+        // A token was sent, or the call would not have been made: where it came from is what helps.
+        Code::Unauthenticated => Some(
+            "`better-compute config show` says where the token comes from; `better-compute login` tries another"
+                .to_owned(),
+        ),
         Code::AccessDenied => Some(
             "an administrator can make a token that may: `better-compute tokens create`".to_owned(),
         ),

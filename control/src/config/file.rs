@@ -132,7 +132,7 @@ impl Wrong {
                 expected,
                 found,
             },
-            Self::Trust(source) => ConfigError::Trust { path, source },
+            Self::Trust(problem) => ConfigError::Trust { path, problem },
         }
     }
 }

@@ -52,7 +52,7 @@ pub(crate) enum GatewayError {
         name: String,
     },
     /// No token of that text.
-    #[error("expected a valid enrolment token, found none that is known")]
+    #[error("expected an enrolment token of this control, found one that it does not know")]
     UnknownToken,
     /// Its time is over.
     #[error("expected an enrolment token that is valid, found one that expired at {at}")]

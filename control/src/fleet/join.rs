@@ -68,7 +68,7 @@ pub(crate) enum JoinError {
     )]
     Labels,
     /// No token of that text.
-    #[error("expected a valid join token, found none that is known")]
+    #[error("expected a join token of this control, found one that it does not know")]
     UnknownToken,
     /// Its time is over.
     #[error("expected a join token that is valid, found one that expired at {at}")]

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     limits,
     plan::{Follow, Held, Wakeup, plan},
-    service::Services,
+    service::{self, Services},
     store::{self, StoreError},
 };
 use crate::clock::Moment;
@@ -92,6 +92,7 @@ pub(crate) async fn pass(
     let mut tx = services.db.begin().await?;
     let mut passed = Passed::default();
     let mut changes = 0_u32;
+    let mut events = Vec::new();
     for _ in 0..limits::PLANS_PER_PASS_MAX {
         let Some(snapshot) = store::load::snapshot(&mut tx, id, services.surroundings()).await?
         else {
@@ -103,6 +104,7 @@ pub(crate) async fn pass(
             store::apply::apply(&mut tx, &snapshot, &plan).await?;
             changes = changes.saturating_add(1);
         }
+        events.extend(plan.events);
         passed.stale.extend(plan.stale);
         passed.next = plan.next;
         passed.held = plan.held;
@@ -114,6 +116,7 @@ pub(crate) async fn pass(
     }
     if changes > 0 {
         tx.commit().await?;
+        service::tell(id, &events);
         tracing::debug!(rollout = %id, stale = passed.stale.len(), "a pass changed the rollout");
     }
     for held in &passed.held {

@@ -21,6 +21,7 @@ pub(crate) use error::RolloutError;
 use super::{
     limits,
     operator::{self, Call, Flights},
+    plan::Event,
     store::{self, load::Surroundings},
     waker::Waker,
 };
@@ -82,6 +83,13 @@ impl Services {
                 "nobody listens for stale nodes: their specs are computed when they connect"
             );
         }
+    }
+}
+
+/// One log line an event. Called after the commit only.
+pub(super) fn tell(rollout: &RolloutId, events: &[Event]) {
+    for Event { kind, actor, data } in events {
+        tracing::info!(%rollout, actor, %data, "{kind}");
     }
 }
 
@@ -169,6 +177,7 @@ async fn call(
         .await?
         .ok_or_else(|| RolloutError::no_rollout(id))?;
     tx.commit().await?;
+    tell(id, &plan.events);
     services.tell_stale(plan.stale);
     services.waker.wake();
     Ok(rollout)

@@ -1,6 +1,9 @@
 //! What the service tells the person who starts it, and the log.
 
-use std::{error::Error, io::Write as _};
+use std::{
+    error::Error,
+    io::{IsTerminal as _, Write as _},
+};
 
 use tracing_subscriber::EnvFilter;
 
@@ -18,9 +21,11 @@ pub(super) fn begin(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        // Colours are for eyes: a file or the journal keeps them as noise.
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
     let begun = match format {
-        LogFormat::Text => lines.with_ansi(false).try_init(),
+        LogFormat::Text => lines.try_init(),
         LogFormat::Json => lines.json().try_init(),
     };
     if let Err(error) = begun {

@@ -131,6 +131,17 @@ fn a_configuration_that_does_not_hold_is_named_by_line_and_key() {
     assert!(!dir.path().join("data").exists(), "nothing was begun");
 }
 
+#[test]
+fn a_check_tells_of_releases_that_would_be_served_from_nowhere() {
+    let dir = tempfile::tempdir().unwrap();
+    write_config(dir.path(), "");
+    std::fs::remove_dir(dir.path().join("releases")).unwrap();
+    let ended = serve(dir.path(), &["--check-config"]);
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{told}");
+    assert!(told.contains("downloads.dir"), "{told}");
+}
+
 #[tokio::test]
 async fn with_a_certificate_it_speaks_tls() {
     let dir = tempfile::tempdir().unwrap();

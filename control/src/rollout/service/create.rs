@@ -70,6 +70,7 @@ pub(crate) async fn create(
     let stale = write(&mut tx, &new, &pools).await?;
     let rollout = answer(&mut tx, &request, &id).await?;
     tx.commit().await?;
+    tracing::info!(rollout = %id, actor, version = %rollout.version, "rollout.started");
     services.tell_stale(stale);
     services.waker.wake();
     Ok(rollout)
