@@ -2,6 +2,7 @@
 
 mod boot;
 mod exec;
+mod helper;
 mod join;
 mod node;
 mod preflight;
@@ -18,7 +19,9 @@ use thiserror::Error;
 use tokio::runtime::Runtime;
 
 use crate::Build;
+use crate::account::{Account, AccountError};
 use crate::config::{Config, ConfigError};
+use crate::helper::HelperError;
 use crate::join::JoinError;
 use crate::logs::{self, FilterError};
 use crate::node::{LockError, NodeError};
@@ -75,6 +78,7 @@ enum Command {
     Supervise(supervise::Supervise),
     Boot(boot::Boot),
     Exec(exec::Exec),
+    Helper(helper::ServeNode),
     Node(node::Node),
     Preflight(preflight::Preflight),
     Version(version::ShowVersion),
@@ -103,6 +107,7 @@ fn execute(cli: Cli, build: Build) -> Result<(), CommandError> {
         Command::Supervise(command) => command.run(&cli.global),
         Command::Boot(command) => command.run(&cli.global),
         Command::Exec(command) => command.run(&cli.global),
+        Command::Helper(command) => command.run(&cli.global, build),
         Command::Node(command) => command.run(&cli.global, build),
         Command::Preflight(command) => command.run(&cli.global, build),
         Command::Version(command) => command.run(build),
@@ -116,6 +121,16 @@ impl Global {
         let root = self.state_dir.clone().unwrap_or(config.state_dir.clone());
         Ok((config, Paths::new(root)))
     }
+}
+
+/// The user that the configuration names for the node, with the node's own folders made that user's.
+fn prepared(config: &Config, paths: &Paths) -> Result<Option<Account>, AccountError> {
+    let Some(user) = &config.node.user else {
+        return Ok(None);
+    };
+    let account = Account::named(user)?;
+    account.prepare(paths)?;
+    Ok(Some(account))
 }
 
 /// One thread is enough for everything that waits, and costs a small machine the least.
@@ -137,6 +152,10 @@ enum CommandError {
     Boot(#[from] BootError),
     #[error(transparent)]
     Exec(#[from] exec::ExecError),
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    #[error(transparent)]
+    Helper(#[from] HelperError),
     #[error(transparent)]
     Host(#[from] HostError),
     #[error(transparent)]
@@ -169,6 +188,8 @@ impl CommandError {
             Self::Exec(exec::ExecError::NotExecutable { .. }) => ExitCode::from(126),
             Self::Boot(_)
             | Self::Exec(_)
+            | Self::Account(_)
+            | Self::Helper(_)
             | Self::Host(_)
             | Self::Join(_)
             | Self::Node(_)

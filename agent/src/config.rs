@@ -45,8 +45,20 @@ pub(crate) struct Config {
     pub(crate) plain_http: PlainHttp,
     /// A further root certificate for https.
     pub(crate) ca_file: Option<PathBuf>,
+    /// Which user the node runs as.
+    pub(crate) node: NodeConfig,
     /// Whom to believe, and how long to wait.
     pub(crate) update: UpdateConfig,
+}
+
+/// The node's rights on its machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NodeConfig {
+    /// The user that the node runs as, by name or number; without one, whoever starts it.
+    pub(crate) user: Option<String>,
+    /// Where the helper listens: the node asks there instead of writing slots and record itself.
+    pub(crate) helper_socket: Option<PathBuf>,
 }
 
 /// How a node judges releases and trials.
@@ -128,6 +140,8 @@ struct File {
     #[serde(default)]
     allow_http: bool,
     ca_file: Option<PathBuf>,
+    #[serde(default)]
+    node: NodeConfig,
     update: Update,
 }
 
@@ -198,6 +212,7 @@ impl File {
                 .unwrap_or_else(|| DEFAULT_PACKAGE_BINARY.into()),
             plain_http,
             ca_file: self.ca_file,
+            node: self.node,
             update: self.update.check(document)?,
         })
     }

@@ -5,7 +5,9 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink,
+};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
@@ -138,6 +140,9 @@ fn open_with(path: &Path, flags: OFlag) -> io::Result<File> {
 fn read_with(path: &Path, flags: OFlag, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = open_with(path, flags)?;
+    if flags.contains(OFlag::O_NOFOLLOW) {
+        check_names(path, &file)?;
+    }
     file.take(bytes_max.saturating_add(1))
         .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
@@ -145,6 +150,19 @@ fn read_with(path: &Path, flags: OFlag, bytes_max: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
     }
     Ok(bytes)
+}
+
+/// A second name is a link too. Whoever owns the folder could have given it to a file that is somebody else's.
+fn check_names(path: &Path, file: &File) -> io::Result<()> {
+    let found = file.metadata()?;
+    if found.nlink() > 1 {
+        let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        if fs::metadata(folder)?.uid() != found.uid() {
+            let problem = "expected a file of the folder's owner, found another's";
+            return Err(io::Error::other(problem));
+        }
+    }
+    Ok(())
 }
 
 fn sync_folder_of(path: &Path) -> io::Result<()> {

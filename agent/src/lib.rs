@@ -3,6 +3,7 @@
 //! The program hands in what it was built as, and the library does the rest, so that a build of another version
 //! compiles nothing but `main.rs` anew.
 
+mod account;
 #[cfg(test)]
 mod authority;
 mod cli;
@@ -12,6 +13,7 @@ mod dial;
 mod durable;
 #[cfg(feature = "faults")]
 mod faults;
+mod helper;
 mod http;
 mod identity;
 mod join;

@@ -352,7 +352,7 @@ fn setting(
         boot_id: clock::boot_time()?.boot.0,
     };
     let setting = Setting {
-        operations: Operations::Here(host),
+        operations: Operations::of(host, &start.config.node),
         running,
         record,
         stable_for: start.config.update.stable_for,

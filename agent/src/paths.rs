@@ -90,6 +90,21 @@ impl Paths {
         self.state().join("node-spec.json")
     }
 
+    /// How an attempt stands of a node whose helper could not be told.
+    pub(crate) fn own_note(&self) -> PathBuf {
+        self.state().join("attempt.json")
+    }
+
+    /// The download of a node that hands it to its helper.
+    pub(crate) fn download(&self) -> PathBuf {
+        self.state().join("bcd.partial")
+    }
+
+    /// What that download needs to go on.
+    pub(crate) fn download_origin(&self) -> PathBuf {
+        self.state().join("bcd.partial.origin")
+    }
+
     /// What `bcd status` shows of the session.
     pub(crate) fn session(&self) -> PathBuf {
         self.state().join("session.json")

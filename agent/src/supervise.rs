@@ -22,6 +22,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::account::Account;
 use crate::config::Config;
 use crate::durable;
 use crate::paths::Paths;
@@ -53,6 +54,8 @@ pub(crate) struct Supervision {
     pub(crate) config: Config,
     /// What the node is to log.
     pub(crate) log: String,
+    /// The user that the node runs as, where that is another one.
+    pub(crate) account: Option<Account>,
 }
 
 /// Why there is no supervision.
@@ -96,7 +99,8 @@ fn lock(paths: &Paths) -> Result<File, SuperviseError> {
         .write(true)
         .create(true)
         .truncate(false)
-        .mode(0o644)
+        // Whoever may open it may hold it, and would keep the watchdog from its work.
+        .mode(0o600)
         .custom_flags(OFlag::O_NOFOLLOW.bits())
         .open(&path)
         .map_err(failed)?;

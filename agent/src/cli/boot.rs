@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{CommandError, Global};
+use super::{CommandError, Global, prepared};
 use crate::updater::executor;
 use crate::updater::host::Host;
 use crate::updater::watchdog::Evidence;
@@ -18,6 +18,7 @@ impl Boot {
     pub(super) fn run(self, global: &Global) -> Result<(), CommandError> {
         let Self {} = self;
         let (config, paths) = global.load()?;
+        prepared(&config, &paths)?;
         let host = Host::new(paths, &config);
         executor::boot(&host, &config.package_binary, Evidence::none())?;
         Ok(())

@@ -33,12 +33,15 @@ pub(super) struct Exec {
 enum Role {
     /// Keep the session
     Node,
+    /// Write slots and record for a node without the right to; the binary is the confirmed one, never one on trial
+    Helper,
 }
 
 impl Role {
     fn name(self) -> &'static str {
         match self {
             Self::Node => "node",
+            Self::Helper => "helper",
         }
     }
 }
@@ -74,7 +77,7 @@ impl Exec {
         }
         let host = Host::new(paths, &config);
         let record = host.status().map_err(ExecError::Host)?;
-        let path = binary(&record, host.paths())?;
+        let path = binary(self.role, &record, host.paths())?;
         // Every release, older and newer, understands these: they are the contract between a boot loader and a slot.
         let source = Command::new(&path)
             .arg(self.role.name())
@@ -101,17 +104,22 @@ fn die_with(parent: Pid) -> Result<(), ExecError> {
     Ok(())
 }
 
-fn binary(record: &Record, paths: &Paths) -> Result<PathBuf, ExecError> {
+fn binary(role: Role, record: &Record, paths: &Paths) -> Result<PathBuf, ExecError> {
     if record.notice() == Some(Notice::Rescue) {
         return std::env::current_exe().map_err(ExecError::Package);
     }
-    let chosen = record.chosen();
+    let chosen = match role {
+        Role::Node => {
+            // A start that nobody counted would be one more than a trial has.
+            if record.trial().is_some_and(|trial| trial.starts == 0) {
+                return Err(ExecError::Uncounted);
+            }
+            record.chosen()
+        }
+        Role::Helper => record.confirmed(),
+    };
     if !record.floor().admits(chosen.sequence) {
         return Err(ExecError::BelowFloor);
-    }
-    // A start that nobody counted would be one more than a trial has.
-    if record.trial().is_some_and(|trial| trial.starts == 0) {
-        return Err(ExecError::Uncounted);
     }
     Ok(paths.slot_binary(chosen.slot))
 }

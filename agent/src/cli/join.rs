@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use url::Url;
 
-use super::{CommandError, Global};
+use super::{CommandError, Global, prepared};
 use crate::durable;
 use crate::http::Web;
 use crate::join::{self, Joined};
@@ -34,6 +34,7 @@ impl Join {
             .or(config.control.clone())
             .ok_or(CommandError::NoControl)?;
         durable::create_folder(paths.root(), 0o755).map_err(CommandError::Folder)?;
+        prepared(&config, &paths)?;
         let joined = join::run(&join::Join {
             control: &control,
             token_file: &self.token_file,
@@ -45,6 +46,8 @@ impl Join {
                 earliest: None,
             },
         })?;
+        // What root has just written there is the node's too.
+        prepared(&config, &paths)?;
         let mut output = std::io::stdout();
         match joined {
             Joined::Now(node) => writeln!(output, "joined as {node}"),

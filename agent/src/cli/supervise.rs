@@ -1,8 +1,9 @@
 //! `bcd supervise`
 
 use clap::Args;
+use nix::unistd::geteuid;
 
-use super::{CommandError, Global, runtime};
+use super::{CommandError, Global, prepared, runtime};
 use crate::supervise::{Supervision, supervise};
 use crate::updater::host::Host;
 
@@ -18,7 +19,9 @@ impl Supervise {
     pub(super) fn run(self, global: &Global) -> Result<(), CommandError> {
         let Self {} = self;
         let (config, paths) = global.load()?;
+        let account = prepared(&config, &paths)?;
         let supervision = Supervision {
+            account: account.filter(|_| geteuid().is_root()),
             host: Host::new(paths, &config),
             package: std::env::current_exe().map_err(CommandError::Image)?,
             config_path: global.config.clone(),

@@ -190,7 +190,7 @@ impl Driver {
             .trial()
             .filter(|trial| Some(trial.slot) == running.slot && trial.digest == running.digest)
             .map(|trial| trial.facts());
-        let last = record.last_attempt().cloned();
+        let last = operations.last_attempt(&record);
         let (machine, effects) = Machine::new(running.clone(), own_trial, last, setting.stable_for);
         let seen = Inbox {
             target: None,

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek as _, SeekFrom, Write};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use bc_protocol::digest::Sha256;
@@ -159,6 +159,27 @@ impl Slots {
 pub(crate) fn content_of(file: &mut File) -> io::Result<Content> {
     file.seek(SeekFrom::Start(0))?;
     stream(file, &mut io::sink())
+}
+
+/// Copies what `from` holds from its beginning, and hashes what it writes. It stops one byte beyond `size`: a file that
+/// grows meanwhile, or has no end, shows by that.
+pub(crate) fn copy_at_most(from: &File, to: &mut File, size: u64) -> io::Result<Content> {
+    // The position of a descriptor that was handed over is shared with whoever handed it over.
+    let mut from = At { file: from, at: 0 }.take(size.saturating_add(1));
+    stream(&mut from, to)
+}
+
+struct At<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Read for At<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at = self.at.saturating_add(read as u64);
+        Ok(read)
+    }
 }
 
 fn stream(from: &mut impl Read, to: &mut impl Write) -> io::Result<Content> {

@@ -145,6 +145,10 @@ fn command(supervision: &Supervision, log: Option<PipeWriter>) -> Command {
         .stdin(Stdio::null())
         .process_group(0)
         .kill_on_drop(true);
+    if let Some(account) = supervision.account {
+        // The groups of this process go with its user.
+        command.gid(account.gid.as_raw()).uid(account.uid.as_raw());
+    }
     if let Some(log) = log {
         command.stderr(log);
     }

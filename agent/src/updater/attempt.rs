@@ -160,6 +160,20 @@ impl Attempt {
         }
     }
 
+    /// The attempt as far as a stranger's words about it are worth keeping: no log, and words of at most `bytes_max`.
+    pub(crate) fn shortened(self, bytes_max: usize) -> Self {
+        Self {
+            facts: AttemptFacts {
+                target: first_bytes(self.facts.target, bytes_max),
+                code: first_bytes(self.facts.code, bytes_max),
+                message: first_bytes(self.facts.message, MESSAGE_BYTES_MAX),
+                log: String::new(),
+                ..self.facts
+            },
+            ..self
+        }
+    }
+
     /// How long to wait before the next try. Nodes that failed together do not come back together: the attempt's id,
     /// which is every node's own, spreads them over half of the wait.
     pub(crate) fn retry_after(&self) -> Duration {

@@ -4,6 +4,8 @@
 //! manifest under this host's own pins. Plain functions without session or runtime, so that another process can serve
 //! them as they are.
 
+mod receive;
+
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +14,8 @@ use std::time::Duration;
 use bc_protocol::digest::Sha256;
 use bc_protocol::id::AttemptId;
 use bc_protocol::platform::Platform;
-use bc_protocol::release::{Trust, VerifiedManifest, verify, verify_installed};
+use bc_protocol::release::{Artifact, Trust, VerifiedManifest, verify, verify_installed};
+use bc_protocol::sequence::Sequence;
 use bc_protocol::session::{Outcome, Slot};
 use bc_protocol::spec::DaemonSection;
 use bc_protocol::time::Timestamp;
@@ -122,7 +125,7 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     said
 }
 
-fn while_trying(doing: &'static str) -> impl Fn(io::Error) -> HostError {
+pub(super) fn while_trying(doing: &'static str) -> impl Fn(io::Error) -> HostError {
     move |source| HostError::Files { doing, source }
 }
 
@@ -173,6 +176,15 @@ impl Host {
 
     /// Judges a section before anything is downloaded for it.
     pub(crate) fn admit(&self, section: &DaemonSection) -> Result<Admitted, HostError> {
+        self.admit_to(section, |slot| self.slots.partial(slot))
+    }
+
+    /// As [`Self::admit`], with another place for the download: nothing is written here.
+    pub(crate) fn admit_to(
+        &self,
+        section: &DaemonSection,
+        place: impl FnOnce(Slot) -> io::Result<PathBuf>,
+    ) -> Result<Admitted, HostError> {
         let record = self.status()?;
         let slot = spare_of(&record)?;
         let now = self.judging_time(&record);
@@ -184,8 +196,7 @@ impl Host {
         let source = if held {
             Source::InPlace
         } else {
-            let partial = self.slots.partial(slot);
-            Source::Download(partial.map_err(while_trying("make room for the download"))?)
+            Source::Download(place(slot).map_err(while_trying("make room for the download"))?)
         };
         Ok(Admitted {
             size,
@@ -207,12 +218,7 @@ impl Host {
         let _locked = self.store.lock()?;
         let admitted = self.admit(section)?;
         let (slot, digest) = (admitted.slot, admitted.digest);
-        let artifact = admitted
-            .manifest
-            .artifact_for(&self.platform)
-            .ok_or_else(|| Refused::Platform {
-                platform: self.platform.clone(),
-            })?;
+        let artifact = self.artifact(&admitted)?;
         let content = match binary {
             Some(mut file) => {
                 let content =
@@ -261,7 +267,7 @@ impl Host {
         if !self.slots.holds(slot, staged.digest) {
             return Err(HostError::Changed { slot });
         }
-        let sequence = self.staged_sequence(slot)?;
+        let sequence = self.staged_sequence(slot, staged.digest)?;
         let at = clock::boot_time()?;
         let trial = Trial {
             slot,
@@ -310,11 +316,35 @@ impl Host {
     }
 
     /// The sequence of what lies in the slot, by its own verified manifest: whoever staged it may have been another
-    /// process.
-    fn staged_sequence(&self, slot: Slot) -> Result<bc_protocol::sequence::Sequence, HostError> {
+    /// process, and a cut may have come between the binary and its manifest.
+    fn staged_sequence(&self, slot: Slot, digest: Sha256) -> Result<Sequence, HostError> {
         let published = self.slots.published(slot).unwrap_or_default();
         let manifest = verify_installed(&published, &self.trust, PRODUCT).map_err(Refused::from)?;
+        let artifact = manifest.artifact_for(&self.platform);
+        if artifact.is_none_or(|artifact| artifact.sha256() != digest) {
+            return Err(HostError::Changed { slot });
+        }
         Ok(manifest.sequence())
+    }
+
+    /// What this machine is to run of a release that was admitted.
+    fn artifact<'a>(&self, admitted: &'a Admitted) -> Result<&'a Artifact, Refused> {
+        let artifact = admitted.manifest.artifact_for(&self.platform);
+        artifact.ok_or_else(|| Refused::Platform {
+            platform: self.platform.clone(),
+        })
+    }
+
+    /// What a section's staging has left, for whoever did not stage it himself. [`Self::activate`] looks at it.
+    pub(crate) fn staged(&self, section: &DaemonSection) -> Result<Staged, HostError> {
+        let record = self.status()?;
+        let slot = record
+            .trial()
+            .map_or(record.confirmed().slot.other(), |trial| trial.slot);
+        Ok(Staged {
+            binary: self.paths.slot_binary(slot),
+            digest: section.sha256,
+        })
     }
 
     /// The time that decides whether a manifest has expired: a clock that was set back must not make an old one valid.
@@ -337,4 +367,4 @@ fn spare_of(record: &Record) -> Result<Slot, TransitionError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,12 +3,16 @@
 //! Takes what an attempt needs done, gives what came of it, whoever holds the right to write slots and record. It
 //! decides nothing: that is the host's.
 
+mod own_note;
+
 use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use bc_protocol::digest::Sha256;
 use bc_protocol::session::Outcome;
 use bc_protocol::spec::DaemonSection;
+use nix::unistd::geteuid;
 use thiserror::Error;
 use tokio::task::{JoinError, spawn_blocking};
 
@@ -16,6 +20,9 @@ use super::attempt::{Attempt, Ending};
 use super::host::{Admitted, Host, HostError, Staged, with_causes};
 use super::preflight::{self, PreflightError, preflight};
 use super::record::{Record, TransitionError};
+use crate::config::NodeConfig;
+use crate::durable;
+use crate::helper::{Client, ClientError, DEFAULT_SOCKET};
 use crate::paths::Paths;
 
 /// Who carries the operations out.
@@ -23,6 +30,8 @@ use crate::paths::Paths;
 pub(crate) enum Operations {
     /// This process: the slots are its own.
     Here(Host),
+    /// The helper; this process can only read.
+    Helper { reader: Host, helper: Client },
 }
 
 /// Why an operation was not carried out.
@@ -32,6 +41,8 @@ pub(crate) enum OperationError {
     Host(#[from] HostError),
     #[error(transparent)]
     Preflight(#[from] PreflightError),
+    #[error(transparent)]
+    Helper(#[from] ClientError),
     #[error("expected the operation to end, found that it was broken off")]
     Died(#[from] JoinError),
 }
@@ -58,6 +69,7 @@ impl OperationError {
             }
             Self::Host(error) => Verdict::Ended(error.ending()),
             Self::Preflight(error) => Verdict::Ended(error.ending()),
+            Self::Helper(error) => error.verdict(),
             Self::Died(_) => {
                 Verdict::Ended(Ending::new(Outcome::Failed, "internal", with_causes(self)))
             }
@@ -66,9 +78,37 @@ impl OperationError {
 }
 
 impl Operations {
+    /// Whoever owns the slots writes them; a node that does not, or whose owner says so, asks the helper.
+    pub(crate) fn of(host: Host, node: &NodeConfig) -> Self {
+        let owner = std::fs::metadata(host.paths().root()).map_or(0, |root| root.uid());
+        let socket = match &node.helper_socket {
+            Some(socket) => socket.clone(),
+            None if owner == geteuid().as_raw() => return Self::Here(host),
+            None => DEFAULT_SOCKET.into(),
+        };
+        let helper = Client::new(socket, owner);
+        tokio::spawn(greet(helper.clone()));
+        Self::Helper {
+            reader: host,
+            helper,
+        }
+    }
+
     pub(crate) fn paths(&self) -> &Paths {
         match self {
-            Self::Here(host) => host.paths(),
+            Self::Here(host) | Self::Helper { reader: host, .. } => host.paths(),
+        }
+    }
+
+    /// How the last attempt stands: what the record says, or what could be noted in the node's own folder alone.
+    pub(crate) fn last_attempt(&self, record: &Record) -> Option<Attempt> {
+        let recorded = record.last_attempt().cloned();
+        match self {
+            Self::Here(_) => recorded,
+            Self::Helper { .. } if record.trial().is_some() => recorded,
+            Self::Helper { reader, .. } => own_note::read(reader.paths())
+                .filter(|own| own_note::is_newer(own, recorded.as_ref()))
+                .or(recorded),
         }
     }
 
@@ -76,6 +116,13 @@ impl Operations {
     pub(crate) async fn admit(&self, section: DaemonSection) -> Result<Admitted, OperationError> {
         match self {
             Self::Here(host) => on(host, move |host| host.admit(&section)).await,
+            // A first look, with the same eyes: what counts is the helper's own, when it is handed the binary.
+            Self::Helper { reader, .. } => {
+                on(reader, move |host| {
+                    host.admit_to(&section, |_| Ok(host.paths().download()))
+                })
+                .await
+            }
         }
     }
 
@@ -87,6 +134,14 @@ impl Operations {
     ) -> Result<Staged, OperationError> {
         match self {
             Self::Here(host) => on(host, move |host| host.stage(&section, binary)).await,
+            Self::Helper { reader, helper } => {
+                helper.stage(section.clone(), binary.as_ref()).await?;
+                on(reader, move |host| {
+                    remove_download(host.paths());
+                    host.staged(&section)
+                })
+                .await
+            }
         }
     }
 
@@ -104,9 +159,12 @@ impl Operations {
                     version: section.version,
                     config: config.to_owned(),
                     root: host.paths().root().to_owned(),
+                    account: None,
                 };
                 Ok(preflight(&order).await?)
             }
+            // It stages nothing that has not passed.
+            Self::Helper { .. } => Ok(()),
         }
     }
 
@@ -118,6 +176,14 @@ impl Operations {
     ) -> Result<Record, OperationError> {
         match self {
             Self::Here(host) => on(host, move |host| host.activate(&section, &staged)).await,
+            Self::Helper { reader, helper } => {
+                helper.activate(section).await?;
+                on(reader, |host| {
+                    own_note::forget(host.paths());
+                    host.status()
+                })
+                .await
+            }
         }
     }
 
@@ -125,6 +191,10 @@ impl Operations {
     pub(crate) async fn confirm(&self, digest: Sha256) -> Result<Record, OperationError> {
         match self {
             Self::Here(host) => on(host, move |host| host.confirm(digest)).await,
+            Self::Helper { reader, helper } => {
+                helper.confirm(digest).await?;
+                on(reader, Host::status).await
+            }
         }
     }
 
@@ -132,6 +202,47 @@ impl Operations {
     pub(crate) async fn note(&self, attempt: Attempt) -> Result<Record, OperationError> {
         match self {
             Self::Here(host) => on(host, move |host| host.note(attempt)).await,
+            Self::Helper { reader, helper } => {
+                match helper.cancel(attempt.clone()).await {
+                    Ok(()) => {
+                        on(reader, |host| {
+                            own_note::forget(host.paths());
+                            host.status()
+                        })
+                        .await
+                    }
+                    Err(error @ ClientError::TrialWaits) => Err(error.into()),
+                    // That the helper does not answer is what there is to report.
+                    Err(error) => {
+                        tracing::warn!(error = %with_causes(&error), "the attempt is noted here alone");
+                        on(reader, move |host| {
+                            own_note::keep(host.paths(), &attempt)?;
+                            host.status()
+                        })
+                        .await
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Says in the log with whom this node works.
+async fn greet(helper: Client) {
+    match helper.version().await {
+        Ok(version) => tracing::info!(%version, "the helper is there"),
+        Err(error) => {
+            let error = with_causes(&error);
+            tracing::warn!(%error, "there is no helper: no release can be installed");
+        }
+    }
+}
+
+/// What was copied is not needed any more; one that stays is built upon or replaced by the next download.
+fn remove_download(paths: &Paths) {
+    for path in [paths.download(), paths.download_origin()] {
+        if let Err(error) = durable::remove_if_there(&path) {
+            tracing::warn!(%error, "a finished download cannot be removed");
         }
     }
 }

@@ -21,6 +21,7 @@ use super::attempt::Ending;
 use super::limits::{
     BUSY_RETRY_AFTER, BUSY_TRIES_MAX, PREFLIGHT_OUTPUT_BYTES_MAX, PREFLIGHT_SECONDS_MAX,
 };
+use crate::account::Account;
 
 /// What a preflight is run on.
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ pub(crate) struct Order {
     pub(crate) config: PathBuf,
     /// The folder that it has to read.
     pub(crate) root: PathBuf,
+    /// The user to run it as, where that is not this process's.
+    pub(crate) account: Option<Account>,
 }
 
 /// Why a binary did not pass.
@@ -121,13 +124,19 @@ async fn start(order: &Order) -> Result<Child, PreflightError> {
 }
 
 fn spawn(order: &Order) -> io::Result<Child> {
-    Command::new(&order.binary)
+    let mut command = Command::new(&order.binary);
+    if let Some(account) = order.account {
+        // The groups of this process go with its user.
+        command.gid(account.gid.as_raw()).uid(account.uid.as_raw());
+    }
+    command
         .arg("preflight")
         .arg("--config")
         .arg(&order.config)
         .arg("--state-dir")
         .arg(&order.root)
         .env_clear()
+        .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

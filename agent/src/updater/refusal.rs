@@ -43,6 +43,8 @@ pub(crate) enum Refused {
     Digest { expected: Sha256, found: Sha256 },
     #[error("expected {expected} bytes, as signed, found {found}")]
     Size { expected: u64, found: u64 },
+    #[error("expected a file to copy from, found {found}")]
+    Descriptor { found: &'static str },
 }
 
 impl Refused {
@@ -55,6 +57,7 @@ impl Refused {
             Self::Platform { .. } | Self::Elf(_) => "platform",
             Self::Digest { .. } => "digest",
             Self::Size { .. } => "size",
+            Self::Descriptor { .. } => "descriptor",
         }
     }
 }

@@ -202,6 +202,17 @@ impl Session {
         }
     }
 
+    /// The reason of a goodbye; none where the next frame is a report.
+    pub(crate) async fn read_until_goodbye_or_report(&mut self) -> Option<GoodbyeReason> {
+        match self.read().await {
+            FromNode::Goodbye(goodbye) => Some(goodbye.reason),
+            FromNode::Report(_)
+            | FromNode::Hello(_)
+            | FromNode::CommandResult(_)
+            | FromNode::CertificateRequest(_) => None,
+        }
+    }
+
     pub(crate) async fn read_until_goodbye(&mut self) -> GoodbyeReason {
         loop {
             if let FromNode::Goodbye(goodbye) = self.read().await {

@@ -1,8 +1,10 @@
 //! One node: the real program, in a folder of its own.
 
 use std::{
-    fs::File,
+    collections::BTreeSet,
+    fs::{File, Permissions},
     io::Write,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     process::{Command, ExitStatus},
     time::Duration,
@@ -20,6 +22,9 @@ use super::fleet::{Fleet, TOKEN};
 /// The program under test.
 pub(crate) const BCD: &str = env!("CARGO_BIN_EXE_bcd");
 
+/// A user without any right.
+pub(crate) const NOBODY: u32 = 65_534;
+
 pub(crate) struct Node {
     folder: TempDir,
 }
@@ -31,11 +36,26 @@ impl Node {
 
     /// A node whose trials have that long.
     pub(crate) fn with_deadline(fleet: &Fleet, deadline: &str) -> Self {
+        Self::configured(fleet, deadline, "")
+    }
+
+    /// A node that runs as another user, and asks the helper for what it may not do.
+    pub(crate) fn unprivileged(fleet: &Fleet) -> Self {
+        let socket = "helper_socket = \"HERE/helper.sock\"";
+        let node = format!("[node]\nuser = \"{NOBODY}\"\n{socket}\n");
+        Self::configured(fleet, "30s", &node)
+    }
+
+    fn configured(fleet: &Fleet, deadline: &str, section: &str) -> Self {
         let node = Self {
             folder: tempfile::tempdir().unwrap(),
         };
+        // Another user has to get through.
+        let mode = Permissions::from_mode(0o755);
+        std::fs::set_permissions(node.folder.path(), mode).unwrap();
+        let section = section.replace("HERE", node.folder.path().to_str().unwrap());
         let config = format!(
-            "control = \"{}\"\nstate_dir = \"{}\"\n[labels]\nrack = \"7\"\n[update]\nrelease_pins = [\"{}\"]\n\
+            "control = \"{}\"\nstate_dir = \"{}\"\n[labels]\nrack = \"7\"\n{section}[update]\nrelease_pins = [\"{}\"]\n\
              threshold = 1\nwatchdog_deadline = \"{deadline}\"\nstable_for = \"200ms\"\n",
             fleet.control,
             node.folder.path().join("state").display(),
@@ -63,6 +83,25 @@ impl Node {
             .arg(self.config())
             .status();
         assert!(joined.unwrap().success());
+    }
+
+    /// The helper, as a service manager would start it.
+    pub(crate) fn helper(&self) -> Supervise {
+        let child = tokio::process::Command::new(BCD)
+            .args(["exec", "helper", "--config"])
+            .arg(self.config())
+            .kill_on_drop(true)
+            .spawn();
+        Supervise(child.unwrap())
+    }
+
+    /// The users of what the folder holds.
+    pub(crate) fn owners(&self, names: &[&str]) -> BTreeSet<u32> {
+        let root = self.folder.path().join("state");
+        let files = names.iter().map(|name| root.join(name));
+        files
+            .map(|path| std::fs::symlink_metadata(path).unwrap().uid())
+            .collect()
     }
 
     pub(crate) fn supervise(&self) -> Supervise {

@@ -1,6 +1,6 @@
 //! A host that is asked for everything that it must not do.
 
-mod home;
+pub(crate) mod home;
 
 use std::fs::{File, TryLockError};
 

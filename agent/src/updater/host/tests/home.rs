@@ -15,29 +15,29 @@ use bc_protocol::spec::DaemonSection;
 use bc_protocol::time::Timestamp;
 use tempfile::TempDir;
 
-use super::super::{Host, HostError, Source, Staged};
 use crate::clock;
-use crate::config::{Config, PlainHttp, UpdateConfig};
+use crate::config::{Config, NodeConfig, PlainHttp, UpdateConfig};
 use crate::durable::{self, Mode};
 use crate::paths::Paths;
 use crate::updater::executor;
+use crate::updater::host::{Host, HostError, Source, Staged};
 use crate::updater::watchdog::Evidence;
 
 /// A release in the making. Each test spoils one thing of it.
 #[derive(Clone)]
-pub(super) struct Release {
-    pub(super) product: &'static str,
-    pub(super) version: &'static str,
-    pub(super) sequence: u64,
-    pub(super) platform: &'static str,
-    pub(super) binary: Vec<u8>,
-    pub(super) signers: Vec<u8>,
-    pub(super) issued_in: i64,
-    pub(super) expires_in: i64,
+pub(crate) struct Release {
+    pub(crate) product: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) sequence: u64,
+    pub(crate) platform: &'static str,
+    pub(crate) binary: Vec<u8>,
+    pub(crate) signers: Vec<u8>,
+    pub(crate) issued_in: i64,
+    pub(crate) expires_in: i64,
 }
 
 impl Release {
-    pub(super) fn good(version: &'static str, sequence: u64) -> Self {
+    pub(crate) fn good(version: &'static str, sequence: u64) -> Self {
         Self {
             product: "bcd",
             version,
@@ -50,7 +50,7 @@ impl Release {
         }
     }
 
-    pub(super) fn published(&self) -> Vec<u8> {
+    pub(crate) fn published(&self) -> Vec<u8> {
         let now = clock::wall().unix();
         let size = self.binary.len() as u64;
         let artifact = Artifact::new(
@@ -82,7 +82,7 @@ impl Release {
             })
     }
 
-    pub(super) fn section(&self) -> DaemonSection {
+    pub(crate) fn section(&self) -> DaemonSection {
         DaemonSection {
             version: self.version.parse().unwrap(),
             url: "https://downloads.example/bcd".to_owned(),
@@ -93,11 +93,11 @@ impl Release {
     }
 }
 
-pub(super) fn key(number: u8) -> SigningKey {
+pub(crate) fn key(number: u8) -> SigningKey {
     SigningKey::from_scalar(&[number; 32]).unwrap()
 }
 
-pub(super) fn elf(machine: u16, rest: &str) -> Vec<u8> {
+pub(crate) fn elf(machine: u16, rest: &str) -> Vec<u8> {
     let mut image = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0];
     image.extend([0; 8]);
     image.extend([2, 0]);
@@ -106,15 +106,15 @@ pub(super) fn elf(machine: u16, rest: &str) -> Vec<u8> {
     image
 }
 
-pub(super) struct Home {
-    pub(super) host: Host,
-    pub(super) watchdog: Option<File>,
+pub(crate) struct Home {
+    pub(crate) host: Host,
+    pub(crate) watchdog: Option<File>,
     _folder: TempDir,
 }
 
 impl Home {
     /// A new machine that has booted once, under a watchdog.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let paths = Paths::new(folder.path().join("node"));
         let package = folder.path().join("package");
@@ -127,6 +127,7 @@ impl Home {
             package_binary: package.clone(),
             plain_http: PlainHttp::Loopback,
             ca_file: None,
+            node: NodeConfig::default(),
             update: UpdateConfig {
                 trust: Trust::new([key(1).pin(), key(2).pin()], 2).unwrap(),
                 watchdog_deadline: Duration::from_secs(120),
@@ -147,7 +148,7 @@ impl Home {
         }
     }
 
-    pub(super) fn stage(&self, release: &Release) -> Result<Staged, HostError> {
+    pub(crate) fn stage(&self, release: &Release) -> Result<Staged, HostError> {
         let section = release.section();
         let file = match self.host.admit(&section)?.source {
             Source::Download(partial) => Some(download(&partial, &release.binary)),
@@ -157,13 +158,13 @@ impl Home {
     }
 
     /// Brings a release to its confirmation, as a good one.
-    pub(super) fn upgrade(&self, release: &Release) {
+    pub(crate) fn upgrade(&self, release: &Release) {
         let staged = self.stage(release).unwrap();
         self.host.activate(&release.section(), &staged).unwrap();
         self.host.confirm(Sha256::of(&release.binary)).unwrap();
     }
 
-    pub(super) fn state(&self) -> Vec<(PathBuf, Vec<u8>)> {
+    pub(crate) fn state(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files = vec![];
         let [one, other] = self.host.paths().record_copies();
         for path in [one, other]
@@ -179,7 +180,7 @@ impl Home {
     }
 }
 
-pub(super) fn download(partial: &Path, bytes: &[u8]) -> File {
+pub(crate) fn download(partial: &Path, bytes: &[u8]) -> File {
     let mut file = durable::create_new(partial).unwrap();
     std::io::Write::write_all(&mut file, bytes).unwrap();
     file

@@ -1,0 +1,74 @@
+//! A binary that somebody else holds open.
+//!
+//! Takes an open file of which nothing is known, gives one of this host's own with the signed bytes in it. It reads by
+//! its own count, from the descriptor alone: whoever else has the file open may write to it, cut it, or move its
+//! position meanwhile, and gets nothing by it but a refusal.
+
+use std::fs::File;
+use std::os::unix::fs::FileTypeExt as _;
+
+use bc_protocol::spec::DaemonSection;
+
+use super::{Host, HostError, Source, while_trying};
+use crate::durable;
+use crate::updater::refusal::{self, Refused};
+
+impl Host {
+    /// Judges a section as [`Self::admit`] does and copies its binary out of `from`; none where the spare slot holds it.
+    pub(crate) fn receive(
+        &self,
+        section: &DaemonSection,
+        from: &File,
+    ) -> Result<Option<File>, HostError> {
+        let admitted = self.admit(section)?;
+        let Source::Download(partial) = admitted.source.clone() else {
+            return Ok(None);
+        };
+        check_kind(from)?;
+        let artifact = self.artifact(&admitted)?;
+        let found = from
+            .metadata()
+            .map_err(while_trying("look at the descriptor"))?
+            .len();
+        if found != admitted.size {
+            return Err(Refused::Size {
+                expected: admitted.size,
+                found,
+            }
+            .into());
+        }
+        let failed = while_trying("copy the binary");
+        let mut copy = durable::create_new(&partial).map_err(&failed)?;
+        let content = crate::slots::files::copy_at_most(from, &mut copy, admitted.size);
+        let judged = content
+            .map_err(&failed)
+            .and_then(|content| Ok(refusal::admit_content(&content, artifact, &self.platform)?));
+        if let Err(error) = judged {
+            durable::remove_if_there(&partial).map_err(failed)?;
+            return Err(error);
+        }
+        Ok(Some(copy))
+    }
+}
+
+/// Only a file has an end, and bytes that are there to be read.
+fn check_kind(from: &File) -> Result<(), HostError> {
+    let kind = from
+        .metadata()
+        .map_err(while_trying("look at the descriptor"))?
+        .file_type();
+    let found = if kind.is_file() {
+        return Ok(());
+    } else if kind.is_dir() {
+        "a folder"
+    } else if kind.is_symlink() {
+        "a link"
+    } else if kind.is_fifo() {
+        "a pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    Err(Refused::Descriptor { found }.into())
+}
