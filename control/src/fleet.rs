@@ -1,6 +1,7 @@
 //! The fleet: pools, what joins them, and what nodes say. Facts enter control here and nowhere else.
 
 pub(crate) mod authority;
+pub(crate) mod change;
 pub(crate) mod disruption;
 pub(crate) mod facts;
 pub(crate) mod gateway;

@@ -83,6 +83,8 @@ fn methods() -> Router<Shared> {
         .route("/nodes/renew", post(nodes::renew))
         .route("/nodes/list", post(nodes::list))
         .route("/nodes/get", post(nodes::get))
+        .route("/nodes/update", post(nodes::update))
+        .route("/nodes/remove", post(nodes::remove))
         .route("/joinTokens/create", post(join_tokens::create))
         .route("/gateways/enrol", post(gateways::enrol))
         .route("/gateways/join", post(gateways::join))

@@ -10,6 +10,7 @@ mod intake;
 mod limits;
 mod lost;
 mod push;
+mod remove;
 mod routes;
 mod tls;
 mod turns;

@@ -56,6 +56,41 @@ async fn certificates_are_renewed_while_linked_and_after_an_absence() {
     assert!(log.contains("the certificate has ended"), "{log}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_node_is_put_out_and_stays_out() {
+    let fleet = fleet().await;
+    fleet.online(2, PATIENCE).await.unwrap();
+    let gone = &fleet.nodes[0];
+    let removed = fleet
+        .operator
+        .json(&["nodes", "remove", &gone.id, "--yes"])
+        .unwrap();
+    assert_eq!(removed["id"], gone.id.as_str());
+    let put_out = |_: &packaging::fleet::Operator| {
+        let status = fleet.status(gone)?;
+        Ok((status["session"]["connected"] == false).then_some(()))
+    };
+    // The gateway hears of it within a second; the rest is this machine's load.
+    let soon = Duration::from_secs(10);
+    fleet
+        .operator
+        .until("it is put out", soon, put_out)
+        .await
+        .unwrap_or_else(|error| panic!("{error:#}\n{}", fleet.logs()));
+    let pool = fleet.operator.json(&["pools", "get", "pool"]).unwrap();
+    assert_eq!(pool["nodes"], 1);
+    // Not by the gateways, nor by control when its certificate has ended.
+    fleet
+        .operator
+        .until("control refuses it", PATIENCE, |_| {
+            let log = gone.supervisor.log();
+            Ok(log.contains("one that was removed").then_some(()))
+        })
+        .await
+        .unwrap_or_else(|error| panic!("{error:#}\n{}", fleet.logs()));
+    fleet.online(1, PATIENCE).await.unwrap();
+}
+
 /// Waits until a file holds something else.
 async fn changed(fleet: &Fleet, file: &Path) {
     let before = std::fs::read(file).unwrap();

@@ -192,6 +192,34 @@ pub(crate) struct OneNode {
     pub node_id: NodeId,
 }
 
+/// `nodes.update`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct UpdateNode {
+    /// Whose.
+    pub tenant_id: TenantId,
+    /// Which.
+    pub node_id: NodeId,
+    /// Labels to set over those that the node says; null takes one back that was set before.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, Option<String>>,
+    /// Whether rollouts are to leave it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maintenance: Option<bool>,
+}
+
+/// `nodes.remove`'s answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RemovedNode {
+    /// Its id; no other node ever gets it.
+    pub id: NodeId,
+    /// The pool that it was in.
+    pub pool_id: PoolId,
+    /// When it was removed.
+    pub removed_at: Moment,
+}
+
 /// A node and what it last said.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -202,6 +230,9 @@ pub(crate) struct Node {
     pub pool_id: PoolId,
     /// What it is like.
     pub labels: BTreeMap<String, String>,
+    /// Those of them that an operator has set.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set_labels: BTreeMap<String, String>,
     /// Whether it holds a session.
     pub online: bool,
     /// Since when it has been online, or offline.

@@ -10,16 +10,20 @@ use super::{
     print::{Detail, View},
     sheet::{Cell, Sheet, Tone, second},
 };
-use crate::api::fleet::{Node, Nodes, Reported};
+use crate::api::fleet::{Node, Nodes, RemovedNode, Reported};
 
 mod get;
 mod list;
+mod remove;
+mod update;
 
-/// Look at nodes: what they run, and what they last said
+/// Look at nodes, set their labels, keep them out of rollouts, remove them
 #[derive(Debug, Subcommand)]
 pub(super) enum NodesCommand {
     List(list::List),
     Get(get::Get),
+    Update(update::Update),
+    Remove(remove::Remove),
 }
 
 impl NodesCommand {
@@ -27,6 +31,8 @@ impl NodesCommand {
         match self {
             Self::List(command) => command.run(online).await,
             Self::Get(command) => command.run(online).await,
+            Self::Update(command) => command.run(online).await,
+            Self::Remove(command) => command.run(online).await,
         }
     }
 }
@@ -62,6 +68,20 @@ impl View for Node {
             .map(|(key, value)| vec![Cell::new(key), Cell::new(value)])
             .collect();
         Sheet::fields(fields).above(Sheet::rows(&["LABEL", "VALUE"], labels))
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.id.to_string()]
+    }
+}
+
+impl View for RemovedNode {
+    fn sheet(&self, _detail: Detail) -> Sheet {
+        Sheet::fields(vec![
+            ("id", Cell::new(&self.id)),
+            ("pool", Cell::new(&self.pool_id)),
+            ("removed", Cell::new(second(self.removed_at))),
+        ])
     }
 
     fn names(&self) -> Vec<String> {

@@ -18,6 +18,10 @@ const HISTORY: &[(&str, &str)] = &[
         "rollout/0001_rollouts",
         include_str!("migrations/sqlite/rollout/0001_rollouts.sql"),
     ),
+    (
+        "fleet/0002_labels",
+        include_str!("migrations/sqlite/fleet/0002_labels.sql"),
+    ),
 ];
 
 /// Every migration, numbered by its place.

@@ -269,8 +269,8 @@ async fn admit(
     let labels_json =
         serde_json::to_string(labels).map_err(|error| undecodable("labels", error))?;
     sqlx::query(
-        "INSERT INTO nodes (id, tenant, pool_id, join_token_id, spki, labels, joined_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO nodes (id, tenant, pool_id, join_token_id, spki, labels, said_labels, joined_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $6, $7)",
     )
     .bind(node.as_str())
     .bind(token.tenant.as_str())
@@ -296,7 +296,8 @@ async fn admit(
     Ok(node)
 }
 
-fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), JoinError> {
+/// Labels that fit.
+pub(super) fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), JoinError> {
     let fits = |(name, value): (&String, &String)| {
         (1..=LABEL_BYTES_MAX).contains(&name.len()) && value.len() <= LABEL_BYTES_MAX
     };

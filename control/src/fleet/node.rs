@@ -4,6 +4,7 @@
 
 use bc_protocol::{
     id::{NodeId, TenantId},
+    limits::{LABEL_BYTES_MAX, LABELS_MAX},
     session::Facts,
 };
 use sqlx::{Row as _, sqlite::SqliteRow};
@@ -27,6 +28,11 @@ pub(crate) enum NodeError {
     /// The pool that was asked for.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// Labels that would not fit.
+    #[error(
+        "expected at most {LABELS_MAX} labels with names of 1 to {LABEL_BYTES_MAX} bytes and values of at most as many, found more or longer ones"
+    )]
+    Labels,
     /// Not a node of this tenant.
     #[error("expected a node of this tenant, found none")]
     NotFound,
@@ -90,6 +96,7 @@ fn read(row: &SqliteRow) -> Result<Node, sqlx::Error> {
         id: parsed(row, "id")?,
         pool_id: parsed(row, "pool_id")?,
         labels: json(row, "labels")?,
+        set_labels: json(row, "set_labels")?,
         online: row.try_get::<Option<bool>, _>("online")?.unwrap_or(false),
         since: moment_option(row, "since")?,
         maintenance: row.try_get("maintenance")?,

@@ -10,11 +10,13 @@ use super::{
 };
 use crate::{
     access::{action::Action, decide::Resource},
-    api::fleet::{JoinNode, JoinedNode, ListNodes, Node, Nodes, OneNode, RenewNode},
+    api::fleet::{
+        JoinNode, JoinedNode, ListNodes, Node, Nodes, OneNode, RemovedNode, RenewNode, UpdateNode,
+    },
     clock::Moment,
     fleet::{
         authority::CertifiedKey,
-        join, node,
+        change, join, node,
         renew::{self, RenewError},
     },
 };
@@ -72,4 +74,33 @@ pub(super) async fn get(
     caller.may(Action::PoolRead, pools).await?;
     let node = node::get(&app.services.db, &request.tenant_id, &request.node_id).await?;
     Ok(Json(node))
+}
+
+pub(super) async fn update(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<UpdateNode>,
+) -> Result<Json<Node>, Refusal> {
+    let pools = Resource::Pool(&request.tenant_id, None);
+    caller.may(Action::PoolAdmin, pools).await?;
+    let db = &app.services.db;
+    let node = change::update(db, caller.name(), &request, Moment::now()).await?;
+    // A node that went into maintenance leaves the rollouts that it waits in.
+    app.services.waker.wake();
+    Ok(Json(node))
+}
+
+pub(super) async fn remove(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<OneNode>,
+) -> Result<Json<RemovedNode>, Refusal> {
+    let pools = Resource::Pool(&request.tenant_id, None);
+    caller.may(Action::PoolAdmin, pools).await?;
+    let db = &app.services.db;
+    let removed = change::remove(db, caller.name(), &request, Moment::now()).await?;
+    app.services.tell_removed(&removed.id);
+    // Its rows settle, and its place is free for another.
+    app.services.waker.wake();
+    Ok(Json(removed))
 }

@@ -32,6 +32,7 @@ use super::{
     intake::{Intake, IntakeError, next_frame},
     limits::{HANDSHAKE_TIMEOUT, HEARTBEAT, QUEUE_FRAMES_MAX, SETTINGS, WRITE_TIMEOUT},
     push::{Closed, Pusher},
+    remove::Remover,
     turns::Turn,
     wanted::Wanted,
 };
@@ -171,6 +172,7 @@ async fn hold(
 ) -> Result<(), LinkError> {
     // Before the first node is named, so that no news of one is missed.
     let stale = shared.services.stale.subscribe();
+    let news = shared.services.removed.subscribe();
     let (out, queue) = mpsc::channel(QUEUE_FRAMES_MAX);
     let removed = node::removed(&shared.services.db)
         .await
@@ -199,12 +201,19 @@ async fn hold(
         link,
         wanted: &wanted,
         stale,
+        out: out.clone(),
+    };
+    let remover = Remover {
+        shared,
+        gateway,
+        news,
         out,
     };
     let ended = tokio::select! {
         source = intake.run(frames) => Err(LinkError::Intake { gateway: gateway.clone(), source }),
         ended = write(sink, queue, gateway) => ended,
         Closed = pusher.run() => Ok(()),
+        ended = remover.run() => ended,
         () = turn.end.cancelled() => Ok(()),
     };
     shared.routes.end(link);

@@ -13,6 +13,7 @@ use bc_protocol::{
 use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
 
 use super::{limits::SETTINGS, lost};
+use crate::{api::fleet::OneNode, clock::Moment, fleet::change};
 use site::{Dialled, Link, Site, closed, listed, node, opened, report};
 
 fn spec(name: u8) -> FromControl {
@@ -121,6 +122,32 @@ async fn who_is_no_node_of_the_fleet_is_put_out() {
     let mut expected = [1, 9].map(|name| (node(name), u64::MAX, GoodbyeReason::Removed));
     expected.sort_by_key(|(node, ..)| node.clone());
     assert_eq!(put_out, expected);
+}
+
+#[tokio::test]
+async fn every_link_hears_of_a_removed_node_at_once() {
+    let site = Site::new().await;
+    let (mut a, mut b) = (site.link("a").await, site.link("b").await);
+    let request = OneNode {
+        tenant_id: "root".parse().unwrap(),
+        node_id: node(1),
+    };
+    let now = Moment::now();
+    let removed = change::remove(&site.services.db, "alice", &request, now).await;
+    site.services.tell_removed(&removed.unwrap().id);
+    for link in [&mut a, &mut b] {
+        assert_eq!(link.next().await, FromControl::Removed(vec![node(1)]));
+    }
+    // Repeated: the same answer, and the counters moved once.
+    let later = now.plus(Duration::from_secs(9));
+    let again = change::remove(&site.services.db, "alice", &request, later).await;
+    assert_eq!(again.unwrap().removed_at, now);
+    let nodes: i64 = sqlx::query_scalar("SELECT nodes FROM pools")
+        .fetch_one(site.services.db.reader())
+        .await
+        .unwrap();
+    assert_eq!(nodes, 2);
+    assert_eq!(site.dial("a").await.welcome.removed, [node(1)]);
 }
 
 #[tokio::test]

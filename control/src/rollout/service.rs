@@ -42,6 +42,8 @@ pub(crate) struct Services {
     pub waker: Waker,
     /// Where nodes come out whose desired state may have changed.
     pub stale: broadcast::Sender<Arc<[NodeId]>>,
+    /// Where removed nodes come out, for gateways to refuse.
+    pub removed: broadcast::Sender<NodeId>,
     /// What artifacts' addresses begin with.
     pub downloads_url: Arc<str>,
     /// How long a node may be offline before its wave goes on without it.
@@ -58,9 +60,17 @@ impl Services {
             trust: Arc::new(trust),
             waker: Waker::default(),
             stale: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
+            removed: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
             downloads_url: downloads_url.trim_end_matches('/').into(),
             offline_grace,
             started_at: Moment::now(),
+        }
+    }
+
+    /// Tells every gateway that is linked. Called after the commit only.
+    pub(crate) fn tell_removed(&self, node: &NodeId) {
+        if self.removed.send(node.clone()).is_err() {
+            tracing::debug!("no gateway is linked: each gets the list when it is");
         }
     }
 

@@ -144,3 +144,69 @@ async fn an_archived_pool_takes_nobody() {
     // The name is free again.
     server.pool("edge").await;
 }
+
+#[tokio::test]
+async fn a_node_renews_with_its_key_until_it_is_removed() {
+    let server = Server::start();
+    let pool = server.pool("edge").await;
+    let token = join_token(&server, &pool, 1, 60.0).await;
+    let csr = csr();
+    let (_, joined) = server
+        .call_as(&token, "nodes/join", json!({ "csr": csr }))
+        .await;
+    let renew = json!({ "nodeId": joined["nodeId"], "csr": csr });
+    // The key is all that counts; a token would not help.
+    let renewed = server.call("nodes/renew", renew.clone()).await;
+    assert_eq!(renewed["nodeId"], joined["nodeId"]);
+    assert_ne!(renewed["certificate"], joined["certificate"]);
+    let node = json!({ "tenantId": "root", "nodeId": joined["nodeId"] });
+    let removed = server.call("nodes/remove", node.clone()).await;
+    assert_eq!(removed, server.call("nodes/remove", node.clone()).await);
+    let of_pool = json!({ "tenantId": "root", "poolId": pool });
+    assert_eq!(server.call("pools/get", of_pool).await["nodes"], json!(0));
+    for (method, request, status, code) in [
+        ("nodes/renew", renew, 403, "ACCESS_DENIED"),
+        ("nodes/join", json!({ "csr": csr }), 403, "ACCESS_DENIED"),
+    ] {
+        let (found, refused) = server.call_as(&token, method, request).await;
+        assert_eq!(
+            (found, &refused["error"]["code"]),
+            (status, &json!(code)),
+            "{method}"
+        );
+        assert_eq!(refused["error"]["details"]["reason"], "removed");
+    }
+    let gone = server.refused("nodes/get", node).await;
+    assert_eq!(gone["code"], "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn operators_set_labels_and_maintenance() {
+    let server = Server::start();
+    let pool = server.pool("edge").await;
+    let token = join_token(&server, &pool, 1, 60.0).await;
+    let join = json!({ "csr": csr(), "labels": { "rack": "7", "os.id": "debian" } });
+    let (_, joined) = server.call_as(&token, "nodes/join", join).await;
+    let id = &joined["nodeId"];
+    let update = json!({
+        "tenantId": "root", "nodeId": id, "labels": { "rack": "8", "tier": "a" }, "maintenance": true,
+    });
+    let node = server.call("nodes/update", update).await;
+    assert_eq!(
+        node["labels"],
+        json!({ "rack": "8", "os.id": "debian", "tier": "a" })
+    );
+    assert_eq!(node["maintenance"], json!(true));
+    let back =
+        json!({ "tenantId": "root", "nodeId": id, "labels": { "rack": null, "none": null } });
+    let node = server.call("nodes/update", back).await;
+    assert_eq!(
+        node["labels"],
+        json!({ "rack": "7", "os.id": "debian", "tier": "a" })
+    );
+    assert_eq!(node["setLabels"], json!({ "tier": "a" }));
+    assert_eq!(node["maintenance"], json!(true));
+    let long = json!({ "tenantId": "root", "nodeId": id, "labels": { "": "x" } });
+    let refused = server.refused("nodes/update", long).await;
+    assert_eq!(refused["details"]["field"], "labels");
+}

@@ -10,8 +10,9 @@ use crate::{
     clock::Moment,
     db::{
         Tx,
-        column::{signed, undecodable},
+        column::{json, signed, undecodable},
     },
+    fleet::change::merged,
 };
 
 /// A report that may be newer than what is stored.
@@ -119,11 +120,23 @@ pub(super) async fn refresh_labels(
     if labels.is_empty() {
         return Ok(());
     }
-    let json = serde_json::to_string(labels).map_err(|error| undecodable("labels", error))?;
-    sqlx::query("UPDATE nodes SET labels = $3, labels_seq = $2 WHERE id = $1 AND labels_seq < $2")
+    let set = sqlx::query("SELECT set_labels FROM nodes WHERE id = $1 AND labels_seq < $2")
         .bind(session.node.as_str())
         .bind(signed(session.connect_seq))
-        .bind(json)
+        .fetch_optional(&mut **tx)
+        .await?;
+    let Some(set) = set else {
+        return Ok(());
+    };
+    let both = merged(labels.clone(), &json(&set, "set_labels")?);
+    let text = |labels: &BTreeMap<String, String>| {
+        serde_json::to_string(labels).map_err(|error| undecodable("labels", error))
+    };
+    sqlx::query("UPDATE nodes SET said_labels = $3, labels = $4, labels_seq = $2 WHERE id = $1")
+        .bind(session.node.as_str())
+        .bind(signed(session.connect_seq))
+        .bind(text(labels)?)
+        .bind(text(&both)?)
         .execute(&mut **tx)
         .await?;
     Ok(())
