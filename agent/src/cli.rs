@@ -1,6 +1,7 @@
 //! The command line of `bcd`: one file a command, whose doc comment is its help.
 
 mod boot;
+mod doctor;
 mod exec;
 mod helper;
 mod join;
@@ -8,6 +9,7 @@ mod node;
 mod preflight;
 mod status;
 mod supervise;
+mod update;
 mod version;
 
 use std::io;
@@ -75,6 +77,8 @@ struct Global {
 enum Command {
     Join(join::Join),
     Status(status::ShowStatus),
+    Update(update::Update),
+    Doctor(doctor::Doctor),
     Supervise(supervise::Supervise),
     Boot(boot::Boot),
     Exec(exec::Exec),
@@ -104,6 +108,8 @@ fn execute(cli: Cli, build: Build) -> Result<(), CommandError> {
     match cli.command {
         Command::Join(command) => command.run(&cli.global),
         Command::Status(command) => command.run(&cli.global, build),
+        Command::Update(command) => command.run(&cli.global, build),
+        Command::Doctor(command) => command.run(&cli.global),
         Command::Supervise(command) => command.run(&cli.global),
         Command::Boot(command) => command.run(&cli.global),
         Command::Exec(command) => command.run(&cli.global),
@@ -174,6 +180,10 @@ enum CommandError {
     Image(#[source] io::Error),
     #[error("expected a runtime, found that none can be made")]
     Runtime(#[source] io::Error),
+    #[error("expected every check to find all well, found {wrong} that did not")]
+    Unwell { wrong: usize },
+    #[error("expected to write the hold into the node's state folder, found that it cannot be")]
+    Hold(#[source] io::Error),
     #[error("expected to write to standard output, found it closed")]
     Output(#[source] io::Error),
 }
@@ -198,6 +208,8 @@ impl CommandError {
             | Self::Folder(_)
             | Self::Image(_)
             | Self::Runtime(_)
+            | Self::Hold(_)
+            | Self::Unwell { .. }
             | Self::Output(_) => ExitCode::FAILURE,
         }
     }

@@ -93,6 +93,15 @@ pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
+/// The same, and a power cut does not bring it back.
+pub(crate) fn remove_durably(path: &Path) -> io::Result<()> {
+    if !path.try_exists()? {
+        return Ok(());
+    }
+    remove_if_there(path)?;
+    sync_folder_of(path)
+}
+
 /// Makes a folder and those above it. A folder that was there keeps its mode.
 pub(crate) fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
     if path.is_dir() {

@@ -10,10 +10,12 @@ mod cli;
 mod clock;
 mod config;
 mod dial;
+mod doctor;
 mod durable;
 #[cfg(feature = "faults")]
 mod faults;
 mod helper;
+mod hold;
 mod http;
 mod identity;
 mod join;

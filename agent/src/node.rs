@@ -46,6 +46,7 @@ use crate::{
     Build,
     clock::{self, ClockError},
     config::Config,
+    hold,
     http::Web,
     identity::{Identity, IdentityError},
     paths::Paths,
@@ -132,6 +133,10 @@ async fn live(start: Start) -> Result<(), NodeError> {
     let version = setting.running.version.clone();
     let updates = Updates::start(setting);
     tokio::spawn(end_by_force(updates.clone()));
+    let owner = updates.clone();
+    tokio::spawn(hold::follow(start.paths.clone(), move |held| {
+        owner.held(held);
+    }));
     let mut node = Node {
         state: updates.state(),
         leaving: signals.or_updated(updates.clone()),
@@ -359,6 +364,7 @@ fn setting(
         web: web(&start.config, identity),
         config: start.config_path.clone(),
         observed_generation: remembered.map_or(0, |spec| spec.generation),
+        held: hold::reason(&start.paths),
     };
     Ok((setting, reporter))
 }

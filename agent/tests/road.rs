@@ -179,6 +179,63 @@ async fn a_trial_that_gateways_let_in_and_do_not_welcome_has_failed() {
     );
 }
 
+#[tokio::test]
+async fn a_held_node_says_so_and_updates_when_it_is_let_go() {
+    let fleet = Fleet::start().await;
+    let release = Release::of_this_program(1);
+    fleet.serve(&release);
+    let node = Node::new(&fleet);
+    node.join();
+    let _supervise = node.supervise();
+    let mut session = fleet.session().await;
+    assert_eq!(session.hello.facts.held, None);
+    node.update(&["hold", "--reason", "a trade fair"]);
+    let held = session.facts_until(|facts| facts.held.is_some()).await;
+    assert_eq!(held.held.as_deref(), Some("a trade fair"));
+    session.say(spec(1, fleet.section(&release, "one"))).await;
+    let seen = session
+        .facts_until(|facts| facts.observed_generation == 1)
+        .await;
+    assert_eq!((seen.progress, seen.last_attempt), (None, None));
+    let checked: serde_json::Value =
+        serde_json::from_str(&node.update(&["check", "--output", "json"])).unwrap();
+    assert_eq!(checked["held"], "a trade fair");
+    assert_eq!(node.status()["held"], "a trade fair");
+    node.update(&["release"]);
+    session.read_until_goodbye().await;
+    let second = fleet.session().await;
+    assert_eq!(second.hello.facts.digest, release.digest);
+    assert_eq!(second.hello.facts.held, None);
+}
+
+#[tokio::test]
+async fn the_doctor_names_what_is_wrong_and_how_to_mend_it() {
+    let fleet = Fleet::start().await;
+    let node = Node::new(&fleet);
+    let wrong = |found: &serde_json::Value| -> Vec<String> {
+        let findings = found["findings"].as_array().unwrap().iter();
+        findings
+            .filter(|finding| finding["good"] == false)
+            .inspect(|finding| assert!(finding["mend"].is_string(), "{finding}"))
+            .map(|finding| finding["check"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let (found, status) = node.doctor().await;
+    assert_eq!((status, &found["good"]), (1, &false.into()));
+    assert!(wrong(&found).contains(&"identity".to_owned()), "{found}");
+    node.join();
+    let _supervise = node.supervise();
+    let _session = fleet.session().await;
+    node.connected().await;
+    let gateway = tokio::spawn(fleet.upgrade_everybody());
+    let (found, status) = node.doctor().await;
+    gateway.abort();
+    assert_eq!((status, wrong(&found)), (0, Vec::new()), "{found}");
+    node.spoil_config();
+    let (found, status) = node.doctor().await;
+    assert_eq!((status, wrong(&found)), (1, vec!["config".to_owned()]));
+}
+
 /// What the node reports on its way out of the old binary.
 async fn upgrade(session: &mut fleet::Session) -> Vec<Facts> {
     let mut reports = Vec::new();

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::{CommandError, Global};
 use crate::Build;
+use crate::hold;
 use crate::identity;
 use crate::node::memory;
 use crate::paths::Paths;
@@ -45,6 +46,8 @@ struct Status {
     last_attempt: Option<AttemptFacts>,
     node_id: Option<NodeId>,
     session: SessionStatus,
+    /// The owner's reason to begin no update.
+    held: Option<String>,
     notice: Option<Notice>,
 }
 
@@ -138,8 +141,14 @@ fn status_of(host: &Host, record: &Record, build: Build) -> Status {
         last_attempt: record.last_attempt().map(|attempt| attempt.facts().clone()),
         node_id: identity::node_id(&paths.identity()).ok().flatten(),
         session,
+        held: hold::reason(paths),
         notice: record.notice(),
     }
+}
+
+/// The version that runs.
+pub(super) fn version_of(host: &Host, record: &Record, build: Build) -> String {
+    status_of(host, record, build).version
 }
 
 fn slot_of(host: &Host, slot: Slot) -> Option<SlotStatus> {
@@ -218,6 +227,9 @@ fn text_of(status: &Status) -> String {
             .map_or_else(|| "has not joined".to_owned(), ToString::to_string),
     );
     line("session", session_text(&status.session));
+    if let Some(reason) = &status.held {
+        line("held", reason.clone());
+    }
     match status.notice {
         Some(Notice::Rescue) => line("notice", "no slot holds a binary that may run".to_owned()),
         Some(Notice::Recovered) => line("notice", "the record was lost and made anew".to_owned()),

@@ -71,7 +71,7 @@ pub(crate) fn session(paths: &Paths) -> Option<SessionNote> {
 }
 
 /// The last spec.
-pub(super) fn spec(paths: &Paths) -> Option<NodeSpec> {
+pub(crate) fn spec(paths: &Paths) -> Option<NodeSpec> {
     load(&paths.node_spec())
 }
 

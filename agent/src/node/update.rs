@@ -18,7 +18,7 @@ use tokio::time::sleep_until;
 
 use crate::clock;
 use crate::http::Web;
-use crate::updater::machine::{Effect, Input, Machine, Target};
+use crate::updater::machine::{Effect, Input, Machine, Owner, Target};
 use crate::updater::operations::Operations;
 use crate::updater::record::{Notice, Record};
 use crate::updater::running::Running;
@@ -45,6 +45,8 @@ pub(crate) struct Setting {
     pub(crate) config: PathBuf,
     /// The generation of the spec that an earlier process has seen.
     pub(crate) observed_generation: u64,
+    /// Why the owner holds the node.
+    pub(crate) held: Option<String>,
 }
 
 /// What a node reports of its binaries. What it claims is on the disk.
@@ -75,6 +77,7 @@ pub(crate) struct Updates {
 #[derive(Clone, Debug)]
 struct Inbox {
     target: Option<Target>,
+    held: Option<String>,
     observed_generation: u64,
     welcomes: u64,
     losses: u64,
@@ -98,6 +101,7 @@ impl Updates {
     pub(crate) fn start(setting: Setting) -> Self {
         let inbox = Inbox {
             target: None,
+            held: setting.held.clone(),
             observed_generation: setting.observed_generation,
             welcomes: 0,
             losses: 0,
@@ -127,6 +131,15 @@ impl Updates {
                     inbox.target = Some(target);
                 }
             }
+        });
+    }
+
+    /// Why the owner holds the node now, if he does.
+    pub(crate) fn held(&self, held: Option<String>) {
+        self.inbox.send_if_modified(|inbox| {
+            let changed = inbox.held != held;
+            inbox.held = held;
+            changed
         });
     }
 
@@ -191,9 +204,13 @@ impl Driver {
             .filter(|trial| Some(trial.slot) == running.slot && trial.digest == running.digest)
             .map(|trial| trial.facts());
         let last = operations.last_attempt(&record);
-        let (machine, effects) = Machine::new(running.clone(), own_trial, last, setting.stable_for);
+        let (mut machine, mut effects) =
+            Machine::new(running.clone(), own_trial, last, setting.stable_for);
+        let owner = Input::Owner(owner(setting.held.as_ref()));
+        effects.extend(machine.step(owner, clock::instant()));
         let seen = Inbox {
             target: None,
+            held: setting.held.clone(),
             observed_generation: setting.observed_generation,
             welcomes: 0,
             losses: 0,
@@ -250,6 +267,9 @@ impl Driver {
             && inbox.losses != seen.losses
         {
             self.step(Input::Lost(why));
+        }
+        if inbox.held != seen.held {
+            self.step(Input::Owner(owner(inbox.held.as_ref())));
         }
         if let Some(target) = inbox.target
             && seen.target.as_ref() != Some(&target)
@@ -339,8 +359,15 @@ fn described(
         last_attempt: machine.last_attempt(),
         progress: machine.progress(percent),
         observed_generation: seen.observed_generation,
-        held: None,
+        held: seen.held.clone(),
         notice: record.notice(),
+    }
+}
+
+fn owner(held: Option<&String>) -> Owner {
+    match held {
+        Some(_) => Owner::Holds,
+        None => Owner::Allows,
     }
 }
 

@@ -18,7 +18,7 @@ use super::limits::RECORD_RETRY_AFTER;
 use super::running::Running;
 use super::watchdog::Stage;
 
-pub(crate) use words::{Done, Effect, Input, Job, JobId, Lost, Target, Wakeup};
+pub(crate) use words::{Done, Effect, Input, Job, JobId, Lost, Owner, Target, Wakeup};
 
 use trial::{Hold, Trial};
 use words::Ended;
@@ -29,6 +29,7 @@ pub(crate) struct Machine {
     running: Running,
     stable_for: Duration,
     target: Target,
+    owner: Owner,
     state: State,
     session: Session,
     /// As the record has it.
@@ -83,6 +84,7 @@ impl Machine {
             running,
             stable_for,
             target: Target::Anything,
+            owner: Owner::Allows,
             state,
             session: Session::Down,
             last,
@@ -96,6 +98,7 @@ impl Machine {
     pub(crate) fn step(&mut self, input: Input, now: Instant) -> Vec<Effect> {
         match input {
             Input::Target(target) => self.on_target(target, now),
+            Input::Owner(owner) => self.on_owner(owner, now),
             Input::Welcomed => self.on_welcomed(now),
             Input::Lost(why) => self.on_lost(why),
             Input::Done(job, done) => self.on_done(job, done, now),
@@ -121,6 +124,19 @@ impl Machine {
             return vec![];
         }
         self.target = target;
+        self.look_again(now)
+    }
+
+    fn on_owner(&mut self, owner: Owner, now: Instant) -> Vec<Effect> {
+        if owner == self.owner {
+            return vec![];
+        }
+        self.owner = owner;
+        self.look_again(now)
+    }
+
+    /// The target, or what the owner says to it, has changed.
+    fn look_again(&mut self, now: Instant) -> Vec<Effect> {
         match &self.state {
             State::Idle => self.consider(now),
             // Only what is long is stopped in its middle; the rest looks at the target when it is done.
@@ -172,6 +188,11 @@ impl Machine {
         if self.running.version == section.version && self.running.digest == section.sha256 {
             let ending = Ending::new(Outcome::Confirmed, "", "it runs already");
             return self.start(Job::Note(attempt.ended(ending)));
+        }
+        match self.owner {
+            Owner::Allows => {}
+            // Whatever was begun is begun anew under the same attempt once he lets go.
+            Owner::Holds => return vec![],
         }
         if attempt.facts().tries > 0 {
             self.state = State::Waiting(now + attempt.retry_after(), Job::Admit(section));
@@ -251,14 +272,15 @@ impl Machine {
         }
     }
 
-    /// The next job, unless the target has changed meanwhile.
+    /// The next job, unless the target has changed meanwhile, or the owner holds his node.
     fn go_on(
         &mut self,
         section: DaemonSection,
         next: fn(DaemonSection) -> Job,
         now: Instant,
     ) -> Vec<Effect> {
-        if self.target != Target::Release(section.clone()) {
+        let held = self.owner == Owner::Holds;
+        if held || self.target != Target::Release(section.clone()) {
             return self.consider(now);
         }
         self.start_if_it_can(next(section))

@@ -147,6 +147,15 @@ impl Fleet {
         }
     }
 
+    /// Lets everybody in, up to where a session would begin.
+    pub(crate) async fn upgrade_everybody(self) {
+        loop {
+            let (stream, _) = self.gateway.accept().await.unwrap();
+            let stream = soon(self.acceptor.accept(stream)).await.unwrap();
+            drop(accept_async(stream).await);
+        }
+    }
+
     /// The next session, welcomed.
     pub(crate) async fn session(&self) -> Session {
         let (stream, _) = soon(self.gateway.accept()).await.unwrap();
@@ -275,6 +284,8 @@ fn serve(mut stream: TcpStream, issuer: &Issuer, gateway: &str, binary: &Mutex<V
         let mut body = vec![0; length.parse().unwrap()];
         reader.read_exact(&mut body).unwrap();
         joined(&body, issuer, gateway)
+    } else if lines[0].starts_with("GET /healthz ") {
+        Vec::new()
     } else {
         assert!(lines[0].starts_with("GET /bcd "), "{lines:?}");
         binary.lock().unwrap().clone()

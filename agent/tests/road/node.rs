@@ -114,6 +114,20 @@ impl Node {
         Supervise(child.unwrap())
     }
 
+    /// What `bcd update` says.
+    pub(crate) fn update(&self, args: &[&str]) -> String {
+        let update = Command::new(BCD)
+            .arg("update")
+            .args(args)
+            .arg("--config")
+            .arg(self.config())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(update.stderr).unwrap();
+        assert!(update.status.success(), "{said}");
+        String::from_utf8(update.stdout).unwrap()
+    }
+
     /// What `bcd status` says.
     pub(crate) fn status(&self) -> serde_json::Value {
         let status = Command::new(BCD)
@@ -131,6 +145,34 @@ impl Node {
 }
 
 impl Node {
+    /// What `bcd doctor` finds, and its exit status.
+    pub(crate) async fn doctor(&self) -> (serde_json::Value, i32) {
+        let doctor = tokio::process::Command::new(BCD)
+            .args(["doctor", "--output", "json", "--config"])
+            .arg(self.config())
+            .output()
+            .await
+            .unwrap();
+        let found = serde_json::from_slice(&doctor.stdout).unwrap();
+        (found, doctor.status.code().unwrap())
+    }
+
+    /// Waits until the node itself says that it has a session.
+    pub(crate) async fn connected(&self) {
+        for _ in 0..600 {
+            if self.status()["session"]["connected"] == true {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("expected a session");
+    }
+
+    /// Leaves a typo in the configuration.
+    pub(crate) fn spoil_config(&self) {
+        write(&self.config(), "controll = \"x\"\n");
+    }
+
     /// Waits until no attempt runs, and gives the last one.
     pub(crate) async fn ended_attempt(&self) -> serde_json::Value {
         for _ in 0..600 {

@@ -11,7 +11,7 @@ use bc_protocol::sequence::Sequence;
 use bc_protocol::session::{Outcome, Phase, Slot, TrialFacts};
 use bc_protocol::spec::DaemonSection;
 
-use super::{Done, Effect, Input, Job, JobId, Lost, Machine, Target, Wakeup};
+use super::{Done, Effect, Input, Job, JobId, Lost, Machine, Owner, Target, Wakeup};
 use crate::clock;
 use crate::updater::attempt::{Attempt, Ending};
 use crate::updater::running::Running;
@@ -373,4 +373,38 @@ fn a_trial_that_is_in_the_record_after_all_is_left_for() {
     scene.done(failed(Outcome::Failed));
     scene.done(Done::TrialWaits);
     assert_eq!(scene.effects, [Effect::Leave]);
+}
+
+#[test]
+fn a_held_node_begins_nothing_and_goes_on_when_it_is_let_go() {
+    let mut scene = Scene::settled();
+    scene.input(Input::Owner(Owner::Holds));
+    scene.target("1.1.0");
+    assert_eq!(scene.effects, []);
+    scene.input(Input::Owner(Owner::Allows));
+    assert_eq!(scene.job(), Some(Job::Admit(section("1.1.0"))));
+    scene.done(Done::ToDownload);
+    // In the middle of a download: it stops, and is begun anew.
+    let (id, _) = scene.started.take().unwrap();
+    scene.input(Input::Owner(Owner::Holds));
+    assert_eq!(scene.effects, [Effect::Abandon(id)]);
+    scene.input(Input::Owner(Owner::Allows));
+    scene.done(Done::ToDownload);
+    scene.done(Done::Downloaded);
+    // In the middle of what cannot be stopped: nothing follows it.
+    scene.input(Input::Owner(Owner::Holds));
+    scene.done(Done::Staged);
+    assert_eq!((scene.job(), &scene.effects[..]), (None, &[][..]));
+    // What runs is no update, held or not.
+    scene.target("1.0.0");
+    assert!(matches!(scene.job(), Some(Job::Note(_))));
+}
+
+#[test]
+fn a_hold_does_not_keep_a_trial_from_its_end() {
+    let mut scene = Scene::on_trial();
+    scene.input(Input::Owner(Owner::Holds));
+    scene.input(Input::Welcomed);
+    assert_eq!(scene.jump(), Wakeup::SessionHeld);
+    assert!(matches!(scene.job(), Some(Job::Confirm)));
 }

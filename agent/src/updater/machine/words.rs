@@ -20,11 +20,21 @@ pub(crate) enum Target {
     Unreadable { attempt: AttemptId, problem: String },
 }
 
+/// What the node's owner says to updates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Allows,
+    /// None is to begin. What is on trial already is judged all the same.
+    Holds,
+}
+
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
     /// The newest target; it replaces the one before at once.
     Target(Target),
+    /// What the owner says now.
+    Owner(Owner),
     /// A Welcome to this process's own Hello.
     Welcomed,
     /// The session is gone, or none came about.

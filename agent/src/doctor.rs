@@ -1,0 +1,203 @@
+//! What keeps this node from doing its work, and how to mend it.
+//!
+//! Takes the owner's configuration and the node's folder, gives one finding a check. It changes nothing, and opens no
+//! session: gateways see a connection that is closed again.
+
+mod network;
+
+use std::{fs, path::Path};
+
+use nix::sys::statvfs::statvfs;
+use serde::Serialize;
+
+use crate::{
+    config::Config,
+    http::Web,
+    identity::Identity,
+    node::{self, limits::DISK_MARGIN_BYTES, memory},
+    paths::Paths,
+    updater::{
+        host::{Host, with_causes},
+        record::Notice,
+    },
+};
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Finding {
+    /// What was looked at.
+    pub(crate) check: &'static str,
+    /// Whether it is as it should be.
+    pub(crate) good: bool,
+    /// What was found, in a sentence.
+    pub(crate) found: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mend: Option<String>,
+}
+
+impl Finding {
+    /// As it should be.
+    pub(crate) fn good(check: &'static str, found: impl ToString) -> Self {
+        Self {
+            check,
+            good: true,
+            found: found.to_string(),
+            mend: None,
+        }
+    }
+
+    /// To be mended.
+    pub(crate) fn wrong(check: &'static str, found: impl ToString, mend: impl ToString) -> Self {
+        Self {
+            check,
+            good: false,
+            found: found.to_string(),
+            mend: Some(mend.to_string()),
+        }
+    }
+}
+
+/// Looks at everything that a configuration which can be read allows to look at.
+pub(crate) async fn examine(config: &Config, paths: &Paths) -> Vec<Finding> {
+    let mut findings = vec![pins(config), record(config, paths), disk(paths)];
+    let (identity, found) = identity(paths);
+    findings.push(found);
+    let control = config
+        .control
+        .as_ref()
+        .or(identity.as_ref().and_then(Identity::control));
+    let web = Web {
+        plain_http: config.plain_http,
+        ca_file: config.ca_file.clone(),
+        earliest: identity.as_ref().map(Identity::starts),
+    };
+    let gateways = identity
+        .as_ref()
+        .map(|identity| node::gateways(&config.gateways, identity))
+        .unwrap_or_default();
+    findings.extend(network::names(control, &gateways).await);
+    findings.extend(network::control(control, &web).await);
+    if let Some(identity) = &identity {
+        findings.extend(network::gateways(identity, &gateways).await);
+        findings.push(session(paths));
+    }
+    findings
+}
+
+fn pins(config: &Config) -> Finding {
+    let (pins, threshold) = (config.update.trust.pins(), config.update.trust.threshold());
+    let found = format!(
+        "{threshold} of {} pinned keys have to sign a release",
+        pins.len()
+    );
+    Finding::good("pins", found)
+}
+
+fn record(config: &Config, paths: &Paths) -> Finding {
+    const CHECK: &str = "record";
+    match Host::new(paths.clone(), config).status() {
+        Ok(record) => match record.notice() {
+            None => Finding::good(CHECK, format!("sound; floor {}", record.floor())),
+            Some(Notice::Recovered) => {
+                Finding::good(CHECK, "it was lost and made anew from the slots")
+            }
+            Some(Notice::Rescue) => Finding::wrong(
+                CHECK,
+                "no slot holds a binary that may run; the package's own runs",
+                "let a rollout bring a release to this node; it takes one in this state too",
+            ),
+        },
+        Err(error) => Finding::wrong(
+            CHECK,
+            with_causes(&error),
+            format!(
+                "run bcd doctor as root; if it stays, look at update.json in {}",
+                paths.root().display()
+            ),
+        ),
+    }
+}
+
+/// Room for an update: twice the larger binary and a margin.
+fn disk(paths: &Paths) -> Finding {
+    const CHECK: &str = "disk";
+    let root = paths.root();
+    let free = match statvfs(root) {
+        Ok(disk) => disk.blocks_available().saturating_mul(disk.fragment_size()),
+        Err(error) => {
+            let found = format!("{} cannot be looked at: {error}", root.display());
+            return Finding::wrong(CHECK, found, "join this node (bcd join), or mend state_dir");
+        }
+    };
+    let largest = [bc_protocol::session::Slot::A, bc_protocol::session::Slot::B]
+        .into_iter()
+        .map(|slot| size_of(&paths.slot_binary(slot)))
+        .max()
+        .unwrap_or(0);
+    let need = largest.saturating_mul(2).saturating_add(DISK_MARGIN_BYTES);
+    let found = format!(
+        "{} MiB free in {}, an update needs about {}",
+        free >> 20,
+        root.display(),
+        need >> 20
+    );
+    if free < need {
+        return Finding::wrong(CHECK, found, "make room on that file system");
+    }
+    Finding::good(CHECK, found)
+}
+
+fn size_of(file: &Path) -> u64 {
+    fs::metadata(file).map_or(0, |file| file.len())
+}
+
+fn identity(paths: &Paths) -> (Option<Identity>, Finding) {
+    const CHECK: &str = "identity";
+    let identity = match Identity::load(&paths.identity()) {
+        Ok(identity) => identity,
+        Err(error) => {
+            let mend = "join this node (bcd join), or run bcd doctor as root";
+            return (None, Finding::wrong(CHECK, with_causes(&error), mend));
+        }
+    };
+    let (validity, now) = (identity.validity(), identity.now());
+    let days = validity.ends.saturating_sub(now) / 86_400;
+    let id = identity.node_id();
+    let found = if validity.has_ended(now) {
+        Finding::wrong(
+            CHECK,
+            format!("{id}; its certificate has ended"),
+            "start the node: it asks control for a new one as soon as it reaches it",
+        )
+    } else if validity.renew_at() <= now {
+        Finding::good(
+            CHECK,
+            format!("{id}; its certificate is due to be renewed, {days} days are left"),
+        )
+    } else {
+        Finding::good(
+            CHECK,
+            format!("{id}; its certificate is good for {days} days"),
+        )
+    };
+    (Some(identity), found)
+}
+
+fn session(paths: &Paths) -> Finding {
+    const CHECK: &str = "session";
+    let mend =
+        "start the node (systemctl start bcd, or bcd supervise), or mend what is wrong above";
+    match memory::session(paths) {
+        Some(note) if note.connected => {
+            let gateway = note.gateway.unwrap_or_default();
+            Finding::good(CHECK, format!("with {gateway} since {}", note.since))
+        }
+        Some(_) | None => Finding::wrong(
+            CHECK,
+            "the node runs without a session, or not at all",
+            mend,
+        ),
+    }
+}

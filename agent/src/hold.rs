@@ -1,0 +1,171 @@
+//! The owner's hold: while it lasts, his node begins no update.
+//!
+//! It is one file in `state/`, whose presence is the hold. Takes the owner's word from the command line, gives it to the
+//! node that runs as soon as it changes: the kernel tells, nothing polls. A trial that runs goes on.
+
+use std::{io, path::Path};
+
+use bc_protocol::{limits::MESSAGE_BYTES_MAX, time::Timestamp};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use serde::{Deserialize, Serialize};
+use tokio::{io::AsyncReadExt as _, net::unix::pipe::Receiver};
+
+use crate::{
+    clock,
+    durable::{self, Mode},
+    node::limits::STATE_FILE_BYTES_MAX,
+    paths::Paths,
+};
+
+const FILE: &str = "hold.json";
+
+/// What is reported where the owner gave no reason, or where his file cannot be read: he wanted a hold all the same.
+const NO_REASON: &str = "by the owner";
+
+/// Bytes for events: more than the longest one has.
+const EVENTS_BYTES: usize = 1 << 10;
+
+/// As the file has it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Held {
+    reason: String,
+    since: Timestamp,
+}
+
+/// Why the node is held; none where it is not.
+pub(crate) fn reason(paths: &Paths) -> Option<String> {
+    let path = paths.state().join(FILE);
+    let held = match durable::read_unlinked(&path, STATE_FILE_BYTES_MAX) {
+        Ok(None) => return None,
+        Ok(Some(json)) => serde_json::from_slice::<Held>(&json).ok(),
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "the owner's hold cannot be read");
+            None
+        }
+    };
+    let reason = held.map(|held| held.reason).filter(|text| !text.is_empty());
+    Some(reason.unwrap_or_else(|| NO_REASON.to_owned()))
+}
+
+/// Holds the node; a hold that there is gets the new reason.
+pub(crate) fn hold(paths: &Paths, reason: &str) -> io::Result<()> {
+    let mut reason = reason.to_owned();
+    reason.truncate(reason.floor_char_boundary(MESSAGE_BYTES_MAX));
+    let held = Held {
+        reason,
+        since: clock::wall(),
+    };
+    durable::create_folder(&paths.state(), 0o755)?;
+    let json = serde_json::to_vec(&held)?;
+    durable::replace_file(&paths.state().join(FILE), &json, Mode::Readable)
+}
+
+/// Lets the node go on; that it is not held is as good.
+pub(crate) fn release(paths: &Paths) -> io::Result<()> {
+    durable::remove_durably(&paths.state().join(FILE))
+}
+
+/// Tells what holds the node now, and again whenever that may have changed.
+pub(crate) async fn follow(paths: Paths, tell: impl Fn(Option<String>)) {
+    // The watch first: what changes behind it is seen.
+    let watch = Watch::of(&paths.state());
+    let mut told = reason(&paths);
+    tell(told.clone());
+    let mut watch = match watch {
+        Ok(watch) => watch,
+        Err(error) => return blind(&error),
+    };
+    loop {
+        if let Err(error) = watch.changed().await {
+            return blind(&error);
+        }
+        let now = reason(&paths);
+        if now != told {
+            tell(now.clone());
+            told = now;
+        }
+    }
+}
+
+fn blind(error: &io::Error) {
+    tracing::warn!(%error, "the owner's hold cannot be watched: it counts from the next start");
+}
+
+/// Waits for changes in the folder. What has changed the file itself says.
+struct Watch(Receiver);
+
+impl Watch {
+    fn of(folder: &Path) -> io::Result<Self> {
+        let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
+        inotify.add_watch(
+            folder,
+            AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_DELETE,
+        )?;
+        // It is read like a pipe that somebody else writes events to.
+        Receiver::from_owned_fd_unchecked(inotify.into()).map(Self)
+    }
+
+    async fn changed(&mut self) -> io::Result<()> {
+        let mut events = [0; EVENTS_BYTES];
+        self.0.read(&mut events).await.map(|_bytes| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{sync::mpsc, time::timeout};
+
+    use super::*;
+
+    #[test]
+    fn a_hold_lasts_until_it_is_released() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = Paths::new(folder.path());
+        assert_eq!(reason(&paths), None);
+        release(&paths).unwrap();
+        hold(&paths, "").unwrap();
+        assert_eq!(reason(&paths).as_deref(), Some(NO_REASON));
+        hold(&paths, "a trade fair").unwrap();
+        assert_eq!(reason(&paths).as_deref(), Some("a trade fair"));
+        release(&paths).unwrap();
+        assert_eq!(reason(&paths), None);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = Paths::new(folder.path());
+        hold(&paths, "x").unwrap();
+        durable::replace_file(&paths.state().join(FILE), b"{", Mode::Readable).unwrap();
+        assert_eq!(reason(&paths).as_deref(), Some(NO_REASON));
+    }
+
+    #[test]
+    fn a_long_reason_is_cut_between_letters() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = Paths::new(folder.path());
+        hold(&paths, &"ü".repeat(MESSAGE_BYTES_MAX)).unwrap();
+        assert_eq!(reason(&paths).unwrap().len(), MESSAGE_BYTES_MAX);
+    }
+
+    #[tokio::test]
+    async fn a_change_is_told_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = Paths::new(folder.path());
+        durable::create_folder(&paths.state(), 0o755).unwrap();
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let followed = follow(paths.clone(), move |reason| tell.send(reason).unwrap());
+        let _follower = tokio::spawn(followed);
+        let mut next = async || timeout(Duration::from_secs(10), told.recv()).await;
+        assert_eq!(next().await.unwrap(), Some(None));
+        // Other files of the folder are none of its business.
+        let other = paths.state().join("session.json");
+        durable::replace_file(&other, b"{}", Mode::Readable).unwrap();
+        hold(&paths, "now").unwrap();
+        assert_eq!(next().await.unwrap(), Some(Some("now".to_owned())));
+        release(&paths).unwrap();
+        assert_eq!(next().await.unwrap(), Some(None));
+    }
+}
