@@ -65,7 +65,16 @@ pub(super) fn reason(given: Option<String>, default: &str) -> Result<String, Rol
     if chars > limits::REASON_CHARS_MAX {
         return Err(invalid("reason", "at most 500 characters", chars));
     }
-    Ok(reason)
+    // It goes into logs, tables and terminals, and not every database takes a NUL. A longer text may have lines.
+    let unprintable =
+        |character: &char| character.is_control() && !['\n', '\t'].contains(character);
+    match reason.chars().find(unprintable) {
+        Some(found) => {
+            let rule = "text without control characters";
+            Err(invalid("reason", rule, found.escape_default()))
+        }
+        None => Ok(reason),
+    }
 }
 
 fn invalid(field: &'static str, rule: &'static str, found: impl ToString) -> RolloutError {
@@ -153,4 +162,33 @@ fn timeout(seconds: f64) -> Result<Duration, RolloutError> {
         return Err(invalid("upgradeTimeoutSeconds", "60 to 86400", seconds));
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reason;
+
+    #[test]
+    fn a_reason_is_text_for_people() {
+        for good in [
+            "",
+            "größer 🚀",
+            "first line\n\tsecond line",
+            &"é".repeat(500),
+        ] {
+            assert_eq!(reason(Some(good.to_owned()), "default").unwrap(), good);
+        }
+        assert_eq!(reason(None, "default").unwrap(), "default");
+        for (bad, found) in [
+            ("nul\0", "\\u{0}"),
+            ("\u{1b}[31mred", "\\u{1b}"),
+            ("over\rwritten", "\\r"),
+            ("c1\u{9b}", "\\u{9b}"),
+        ] {
+            let refusal = reason(Some(bad.to_owned()), "default").unwrap_err();
+            let said = refusal.to_string();
+            assert!(said.contains(found), "{bad:?}: {said}");
+        }
+        assert!(reason(Some("x".repeat(501)), "default").is_err());
+    }
 }
