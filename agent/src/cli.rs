@@ -105,6 +105,8 @@ pub(crate) fn run(build: Build) -> ExitCode {
 
 fn execute(cli: Cli, build: Build) -> Result<(), CommandError> {
     logs::start(&cli.global.log)?;
+    #[cfg(feature = "faults")]
+    crate::faults::plant(build.fault)?;
     match cli.command {
         Command::Join(command) => command.run(&cli.global),
         Command::Status(command) => command.run(&cli.global, build),
@@ -152,6 +154,9 @@ fn runtime() -> Result<Runtime, CommandError> {
 enum CommandError {
     #[error(transparent)]
     Config(#[from] ConfigError),
+    #[cfg(feature = "faults")]
+    #[error(transparent)]
+    Fault(#[from] crate::faults::UnknownFault),
     #[error(transparent)]
     Filter(#[from] FilterError),
     #[error(transparent)]
@@ -172,6 +177,8 @@ enum CommandError {
     Preflight(#[from] preflight::PreflightError),
     #[error(transparent)]
     Supervise(#[from] SuperviseError),
+    #[error(transparent)]
+    Repair(#[from] update::repair::RepairError),
     #[error("expected --control or control in the configuration, found neither")]
     NoControl,
     #[error("expected to make the node's folder, found that it cannot be made")]
@@ -191,6 +198,8 @@ enum CommandError {
 impl CommandError {
     fn exit_code(&self) -> ExitCode {
         match self {
+            #[cfg(feature = "faults")]
+            Self::Fault(_) => ExitCode::from(2),
             Self::Filter(_) | Self::NoControl => ExitCode::from(2),
             Self::Config(_) => ExitCode::from(3),
             Self::Node(NodeError::Lock(LockError::Held { .. }))
@@ -205,6 +214,7 @@ impl CommandError {
             | Self::Node(_)
             | Self::Preflight(_)
             | Self::Supervise(_)
+            | Self::Repair(_)
             | Self::Folder(_)
             | Self::Image(_)
             | Self::Runtime(_)

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 
+use crate::faults::{Fault, planted};
+
 /// Who may read a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -35,6 +37,9 @@ impl Mode {
 
 /// Replaces the file at `path`. Two callers at once on one path need a lock of their own.
 pub(crate) fn replace_file(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<()> {
+    if planted(Fault::InPlace) {
+        return File::create(path)?.write_all(bytes);
+    }
     let staged = staging_name(path)?;
     let mut file = create_new(&staged)?;
     file.write_all(bytes)?;
@@ -53,6 +58,9 @@ pub(crate) fn put_in_place(staged: &Path, file: &File, path: &Path, mode: Mode) 
 pub(crate) fn set_mode(file: &File, mode: Mode) -> io::Result<()> {
     // The mode is set on the file, not at its creation: the umask must have no say.
     file.set_permissions(Permissions::from_mode(mode.bits()))?;
+    if planted(Fault::NoFsync) {
+        return Ok(());
+    }
     file.sync_all()
 }
 
@@ -175,6 +183,9 @@ fn check_names(path: &Path, file: &File) -> io::Result<()> {
 }
 
 fn sync_folder_of(path: &Path) -> io::Result<()> {
+    if planted(Fault::NoFolderFsync) {
+        return Ok(());
+    }
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     File::open(folder)?.sync_all()
 }

@@ -12,7 +12,6 @@ mod config;
 mod dial;
 mod doctor;
 mod durable;
-#[cfg(feature = "faults")]
 mod faults;
 mod helper;
 mod hold;

@@ -5,7 +5,9 @@
 use std::io::IsTerminal as _;
 
 use thiserror::Error;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// The filter names no level or target.
 #[derive(Debug, Error)]
@@ -18,20 +20,22 @@ pub(crate) struct FilterError {
 
 /// Starts logging for this process; a second call changes nothing.
 pub(crate) fn start(filter: &str) -> Result<(), FilterError> {
-    let filter = EnvFilter::try_new(filter).map_err(|source| FilterError {
+    let filter: Targets = filter.parse().map_err(|source| FilterError {
         found: filter.to_owned(),
         source,
     })?;
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .with_target(false);
     // The journal dates every line itself.
-    let started = match std::env::var_os("JOURNAL_STREAM") {
-        Some(_) => lines.without_time().try_init(),
-        None => lines.try_init(),
+    let lines = match std::env::var_os("JOURNAL_STREAM") {
+        Some(_) => lines.without_time().boxed(),
+        None => lines.boxed(),
     };
+    let started = tracing_subscriber::registry()
+        .with(lines.with_filter(filter))
+        .try_init();
     if started.is_err() {
         tracing::debug!("logging had been started before");
     }

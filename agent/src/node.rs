@@ -42,6 +42,7 @@ use self::{
     session::Leaving,
     update::{Setting, UpdateState, Updates},
 };
+use crate::faults::{Fault, planted};
 use crate::{
     Build,
     clock::{self, ClockError},
@@ -106,10 +107,6 @@ pub(crate) enum NodeError {
     /// The updater's task has died.
     #[error("expected the updater to run as long as the node, found that it ended")]
     UpdaterEnded,
-    /// The program was built to misbehave in a way that it does not know.
-    #[cfg(feature = "faults")]
-    #[error(transparent)]
-    Fault(#[from] crate::faults::UnknownFault),
 }
 
 /// Runs the node. `Ok` is a clean end: somebody stopped it, or a trial waits to be started.
@@ -152,14 +149,10 @@ async fn live(start: Start) -> Result<(), NodeError> {
     }
     node.note.save(&node.paths);
     tell_manager(&[NotifyState::Ready]);
-    #[cfg(feature = "faults")]
-    if let Some(fault) = start
-        .build
-        .fault
-        .map(crate::faults::Fault::named)
-        .transpose()?
-    {
-        return misbehave(fault, node).await;
+    if planted(Fault::NeverConnects) {
+        tracing::warn!("this build never connects");
+        node.leaving.await;
+        return Ok(());
     }
     let setup = setup(&start, identity)?;
     node.keep(setup).await
@@ -270,20 +263,6 @@ impl Listener {
         if self.note.connected {
             self.note.end();
             self.note.save(&self.paths);
-        }
-    }
-}
-
-#[cfg(feature = "faults")]
-async fn misbehave<L: Future<Output = Leaving>>(
-    fault: crate::faults::Fault,
-    node: Node<L>,
-) -> Result<(), NodeError> {
-    match fault {
-        crate::faults::Fault::NeverConnects => {
-            tracing::warn!("this build never connects");
-            node.leaving.await;
-            Ok(())
         }
     }
 }

@@ -76,6 +76,46 @@ pub async fn agent(build: AgentBuild, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Builds an agent that makes whatever mistake its environment names, and copies it to `to`.
+pub async fn agent_with_faults(to: &Path) -> Result<()> {
+    // It alone: no server is needed for what it is used for.
+    let mut cargo = cargo_with(&["--package", "bcd", "--features", "faults"]);
+    cargo.env_remove("BCD_FAULT");
+    let turn = turn().await?;
+    let built = run(cargo).await?;
+    std::fs::copy(find(&built, "bcd")?, to)
+        .with_context(|| format!("copy the agent to {}", to.display()))?;
+    drop(turn);
+    Ok(())
+}
+
+/// Builds the agent as it is shipped, one static file, and copies it to `to`.
+pub async fn shipped_agent(to: &Path) -> Result<()> {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let what = [
+        "--package",
+        "bcd",
+        "--profile",
+        "agent",
+        "--target",
+        &target,
+    ];
+    let mut cargo = cargo_with(&what);
+    // For the target alone: what runs while building cannot be static.
+    let flags = format!(
+        "CARGO_TARGET_{}_RUSTFLAGS",
+        target.to_uppercase().replace('-', "_")
+    );
+    cargo
+        .env(flags, "-C target-feature=+crt-static")
+        .env_remove("RUSTFLAGS")
+        .env_remove("BCD_FAULT");
+    let built = run(cargo).await?;
+    std::fs::copy(find(&built, "bcd")?, to)
+        .with_context(|| format!("copy the agent to {}", to.display()))?;
+    Ok(())
+}
+
 /// Waits for the turn to build; it ends when the file is closed, also by a crash.
 async fn turn() -> Result<File> {
     tokio::task::spawn_blocking(|| {
@@ -87,18 +127,18 @@ async fn turn() -> Result<File> {
 }
 
 fn cargo() -> Command {
+    // Always the whole workspace, so that features and with them third-party crates are the same each time.
+    cargo_with(&["--workspace", "--bins"])
+}
+
+fn cargo_with(what: &[&str]) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Names, not paths, so that it works from any folder of the workspace.
     cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    cargo.args([
-        "build",
-        // Always the whole workspace, so that features and with them third-party crates are the same each time.
-        "--workspace",
-        "--bins",
-        "--locked",
-        "--message-format",
-        "json-render-diagnostics",
-    ]);
+    cargo
+        .arg("build")
+        .args(what)
+        .args(["--locked", "--message-format", "json-render-diagnostics"]);
     cargo
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())

@@ -1,5 +1,7 @@
 //! `bcd update`
 
+pub(super) mod repair;
+
 use std::io::{self, Write as _};
 
 use bc_protocol::version::Version;
@@ -37,6 +39,9 @@ enum What {
     },
     /// Let updates begin again
     Release,
+    // Hidden, every one of them.
+    #[command(flatten)]
+    Repair(repair::Step),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -78,6 +83,7 @@ impl Update {
                 hold::release(&paths).map_err(CommandError::Hold)?;
                 say(&format!("{}\n", held_text(None)))
             }
+            What::Repair(step) => Ok(step.carry_out(&Host::new(paths, &config))?),
         }
     }
 }

@@ -12,6 +12,7 @@ use super::limits::TRIAL_STARTS_MAX;
 use super::record::{Notice, Record, Trial};
 use super::watchdog::{self, Evidence};
 use crate::clock::BootTime;
+use crate::faults::{Fault, planted};
 
 /// Whether the binaries that the record names have the digests that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,9 @@ pub(crate) fn decide(
     };
     let kept_notice = record.notice().filter(|notice| *notice != Notice::Rescue);
     if record.trial().is_some() {
+        if planted(Fault::StartNotCounted) {
+            return record;
+        }
         return record.counting_a_start(at, length).with_notice(kept_notice);
     }
     match health.confirmed {
@@ -78,7 +82,7 @@ fn why_go_back(
 }
 
 fn starts_are_used_up(trial: &Trial) -> bool {
-    trial.starts >= TRIAL_STARTS_MAX
+    trial.starts >= TRIAL_STARTS_MAX && !planted(Fault::EndlessStarts)
 }
 
 #[cfg(test)]

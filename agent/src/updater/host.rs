@@ -27,8 +27,9 @@ use super::refusal::{self, Refused};
 use super::watchdog;
 use crate::clock::{self, ClockError};
 use crate::config::Config;
+use crate::faults::{Fault, planted};
 use crate::paths::Paths;
-use crate::slots::files::{self, Slots};
+use crate::slots::files::{self, Content, Slots};
 
 /// The program whose releases a node installs.
 pub(crate) const PRODUCT: &str = "bcd";
@@ -186,7 +187,10 @@ impl Host {
         place: impl FnOnce(Slot) -> io::Result<PathBuf>,
     ) -> Result<Admitted, HostError> {
         let record = self.status()?;
-        let slot = spare_of(&record)?;
+        let slot = match planted(Fault::WrongSlot) {
+            true => record.confirmed().slot,
+            false => spare_of(&record)?,
+        };
         let now = self.judging_time(&record);
         let manifest =
             verify(&section.signature, &self.trust, PRODUCT, now).map_err(Refused::from)?;
@@ -223,7 +227,9 @@ impl Host {
             Some(mut file) => {
                 let content =
                     files::content_of(&mut file).map_err(while_trying("read the download"))?;
-                refusal::admit_content(&content, artifact, &self.platform)?;
+                if !planted(Fault::InstallFirst) {
+                    self.judge(&content, artifact)?;
+                }
                 self.slots
                     .install(slot, &file)
                     .map_err(while_trying("install the binary"))?;
@@ -234,10 +240,12 @@ impl Host {
                 .content(slot)
                 .map_err(while_trying("read the slot's binary"))?,
         };
-        refusal::admit_content(&content, artifact, &self.platform)?;
-        self.slots
-            .keep_published(slot, admitted.manifest.published())
-            .map_err(while_trying("keep the manifest"))?;
+        self.judge(&content, artifact)?;
+        if !planted(Fault::ManifestForgotten) {
+            self.slots
+                .keep_published(slot, admitted.manifest.published())
+                .map_err(while_trying("keep the manifest"))?;
+        }
         Ok(Staged {
             binary: self.paths.slot_binary(slot),
             digest,
@@ -250,7 +258,7 @@ impl Host {
         section: &DaemonSection,
         staged: &Staged,
     ) -> Result<Record, HostError> {
-        if !watchdog::is_active(&self.paths) {
+        if !watchdog::is_active(&self.paths) && !planted(Fault::NoWatchdog) {
             return Err(HostError::NoWatchdog);
         }
         let locked = self.store.lock()?;
@@ -288,7 +296,11 @@ impl Host {
         let locked = self.store.lock()?;
         let record = locked.record()?;
         let was_on_trial = record.trial().is_some();
+        let early = planted(Fault::ConfirmInTwo).then(|| record.clone().raised_too_early());
         let record = record.confirming(digest)?;
+        if let Some(early) = early {
+            locked.write(&early)?;
+        }
         if was_on_trial {
             locked.write(&record)?;
         }
@@ -313,6 +325,13 @@ impl Host {
         let record = locked.record()?.noting(attempt)?;
         locked.write(&record)?;
         Ok(record)
+    }
+
+    fn judge(&self, content: &Content, artifact: &Artifact) -> Result<(), Refused> {
+        if planted(Fault::NoDigest) {
+            return Ok(());
+        }
+        refusal::admit_content(content, artifact, &self.platform)
     }
 
     /// The sequence of what lies in the slot, by its own verified manifest: whoever staged it may have been another

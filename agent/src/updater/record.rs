@@ -17,6 +17,7 @@ use thiserror::Error;
 
 use super::attempt::{Attempt, Ending};
 use crate::clock::{BootId, BootTime, Monotonic};
+use crate::faults::{Fault, planted};
 
 pub(crate) use store::{Found, Locked, Store, StoreError};
 
@@ -197,7 +198,13 @@ impl Record {
             }
             Some(_) | None => Attempt::begun(trial.attempt.clone(), target),
         };
+        let floor = if planted(Fault::FloorBeforeWelcome) {
+            self.floor.raised_to(trial.sequence)
+        } else {
+            self.floor
+        };
         Ok(Self {
+            floor,
             trial: Some(trial),
             last_attempt: Some(attempt),
             ..self
@@ -226,7 +233,7 @@ impl Record {
     /// is no trial. What is confirmed already stays so.
     pub(crate) fn confirming(self, digest: Sha256) -> Result<Self, TransitionError> {
         match self.trial {
-            Some(trial) if trial.digest == digest => {
+            Some(trial) if trial.digest == digest || planted(Fault::ConfirmAny) => {
                 let message = "welcomed, and the session held";
                 let ending = Ending::new(Outcome::Confirmed, "", message);
                 Ok(Self {
@@ -243,12 +250,24 @@ impl Record {
         }
     }
 
+    /// The record with the floor raised to the trial, which goes on: never right.
+    pub(crate) fn raised_too_early(self) -> Self {
+        let floor = self.floor.raised_to(self.chosen().sequence);
+        Self { floor, ..self }
+    }
+
     /// The record after going back: the confirmed slot runs, and the attempt says why. Without a trial nothing changes.
     pub(crate) fn going_back(self, ending: Ending) -> Self {
         if self.trial.is_none() {
             return self;
         }
+        let floor = if planted(Fault::FloorForgotten) {
+            ReleaseFloor::NONE
+        } else {
+            self.floor
+        };
         Self {
+            floor,
             trial: None,
             last_attempt: self.last_attempt.map(|attempt| attempt.ended(ending)),
             ..self

@@ -14,6 +14,7 @@ use thiserror::Error;
 use super::Record;
 use super::file::{self, Counted, Damage};
 use crate::durable::{self, Mode};
+use crate::faults::{Fault, planted};
 use crate::paths::Paths;
 use crate::updater::limits::RECORD_BYTES_MAX;
 
@@ -153,6 +154,9 @@ impl<'a> Locked<'a> {
         .map_err(StoreError::Encoding)?;
         let [first, second] = copies.oldest_first(&self.store.paths);
         write_copy(&first, &bytes)?;
+        if planted(Fault::OneCopy) {
+            return Ok(());
+        }
         if let Err(error) = write_copy(&second, &bytes) {
             // The change is on the disk once, which is what counts; whoever locks next writes the other copy again.
             tracing::warn!(%error, "one copy of the record is behind");
@@ -166,6 +170,9 @@ impl<'a> Locked<'a> {
         let Some(newest) = copies.newest() else {
             return;
         };
+        if planted(Fault::NoHealing) {
+            return;
+        }
         for (path, copy) in self.store.paths.record_copies().iter().zip(&copies.0) {
             if copy.counted() == Some(newest) {
                 continue;
@@ -209,10 +216,11 @@ struct Copies([Copy; 2]);
 
 impl Copies {
     fn newest(&self) -> Option<&Counted> {
-        self.0
-            .iter()
-            .filter_map(Copy::counted)
-            .max_by_key(|counted| counted.counter)
+        let mut valid = self.0.iter().filter_map(Copy::counted);
+        if planted(Fault::FirstCopy) {
+            return valid.next();
+        }
+        valid.max_by_key(|counted| counted.counter)
     }
 
     fn counter(&self) -> u64 {
