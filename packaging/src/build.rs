@@ -153,7 +153,14 @@ struct Artifact {
 }
 
 async fn run(mut cargo: Command) -> Result<Vec<PathBuf>> {
-    let output = cargo.output().await.context("start cargo")?;
+    // Not `output()`: it would keep what cargo tells people, errors too, to itself.
+    let output = cargo
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("start cargo")?
+        .wait_with_output()
+        .await
+        .context("wait for cargo")?;
     ensure!(
         output.status.success(),
         "cargo build ended with {}",

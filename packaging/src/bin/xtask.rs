@@ -174,16 +174,18 @@ async fn run(task: Task) -> Result<()> {
     Ok(())
 }
 
-/// Resolves at Ctrl-C or a polite request to end, with the exit code that shells expect.
+/// Resolves at Ctrl-C, when the terminal closes, or at a polite request to end; gives the exit code that shells expect.
 async fn interrupted() -> u8 {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (
+    let (Ok(mut interrupt), Ok(mut hangup), Ok(mut terminate)) = (
         signal(SignalKind::interrupt()),
+        signal(SignalKind::hangup()),
         signal(SignalKind::terminate()),
     ) else {
         return std::future::pending().await;
     };
     tokio::select! {
         _ = interrupt.recv() => 130,
+        _ = hangup.recv() => 129,
         _ = terminate.recv() => 143,
     }
 }

@@ -82,12 +82,13 @@ impl Story {
             operator.token_file().display()
         ));
         let program = fleet.programs().control.display();
+        self.line("in another terminal:");
         for verbs in ["rollouts list", "nodes list", "pools list", "releases list"] {
             self.line(&format!("{program} {verbs}"));
         }
         if let Some(node) = fleet.nodes.first() {
             self.line(&format!("logs: {}", fleet.dir().join("logs").display()));
-            self.line(&format!("a node: {}", node.dir.display()));
+            self.line(&format!("a node's folder: {}", node.dir.display()));
         }
     }
 
