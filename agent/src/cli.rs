@@ -177,8 +177,9 @@ enum CommandError {
     Preflight(#[from] preflight::PreflightError),
     #[error(transparent)]
     Supervise(#[from] SuperviseError),
+    #[cfg(feature = "faults")]
     #[error(transparent)]
-    Repair(#[from] update::repair::RepairError),
+    ByHand(#[from] update::by_hand::ByHandError),
     #[error("expected --control or control in the configuration, found neither")]
     NoControl,
     #[error("expected to make the node's folder, found that it cannot be made")]
@@ -205,6 +206,8 @@ impl CommandError {
             Self::Node(NodeError::Lock(LockError::Held { .. }))
             | Self::Supervise(SuperviseError::Held { .. }) => ExitCode::from(4),
             Self::Exec(exec::ExecError::NotExecutable { .. }) => ExitCode::from(126),
+            #[cfg(feature = "faults")]
+            Self::ByHand(_) => ExitCode::FAILURE,
             Self::Boot(_)
             | Self::Exec(_)
             | Self::Account(_)
@@ -214,7 +217,6 @@ impl CommandError {
             | Self::Node(_)
             | Self::Preflight(_)
             | Self::Supervise(_)
-            | Self::Repair(_)
             | Self::Folder(_)
             | Self::Image(_)
             | Self::Runtime(_)

@@ -1,6 +1,7 @@
 //! `bcd update`
 
-pub(super) mod repair;
+#[cfg(feature = "faults")]
+pub(super) mod by_hand;
 
 use std::io::{self, Write as _};
 
@@ -39,9 +40,9 @@ enum What {
     },
     /// Let updates begin again
     Release,
-    // Hidden, every one of them.
+    #[cfg(feature = "faults")]
     #[command(flatten)]
-    Repair(repair::Step),
+    ByHand(by_hand::Step),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -83,7 +84,8 @@ impl Update {
                 hold::release(&paths).map_err(CommandError::Hold)?;
                 say(&format!("{}\n", held_text(None)))
             }
-            What::Repair(step) => Ok(step.carry_out(&Host::new(paths, &config))?),
+            #[cfg(feature = "faults")]
+            What::ByHand(step) => Ok(step.carry_out(&Host::new(paths, &config))?),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The steps of an update by hand: for repairs, where the node itself cannot.
+//! The steps of an update by hand: for those who stop them in the middle and look at what is left.
 //!
-//! Each step is the node's own, under the same lock, pins and floor. A binary that was activated by hand is on trial like
-//! any other: what is not confirmed in time is gone back from.
+//! Each step is the node's own, under the same lock, pins and floor. Only builds with faults know them: a node that is
+//! shipped confirms nothing without a Welcome, whoever asks.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -22,7 +22,6 @@ use crate::updater::host::{Host, HostError, Source};
 #[derive(Debug, Subcommand)]
 pub(super) enum Step {
     /// Put a release into the slot that does not run
-    #[command(hide = true)]
     Stage {
         /// The spec that names the release, instead of the node's last one
         #[arg(long, value_name = "FILE")]
@@ -32,21 +31,18 @@ pub(super) enum Step {
         binary: Option<PathBuf>,
     },
     /// Begin the trial of what was staged
-    #[command(hide = true)]
     Activate {
         /// The spec that names the release, instead of the node's last one
         #[arg(long, value_name = "FILE")]
         spec: Option<PathBuf>,
     },
     /// End a trial well, and raise the floor to it: there is no way back below
-    #[command(hide = true)]
     Confirm {
         /// The digest that is on trial
         #[arg(long, value_name = "SHA256")]
         digest: Sha256,
     },
     /// End a trial by going back
-    #[command(hide = true)]
     Cancel {
         /// The trial's attempt
         #[arg(long, value_name = "ID")]
@@ -56,7 +52,7 @@ pub(super) enum Step {
 
 /// Why a step was not carried out.
 #[derive(Debug, Error)]
-pub(in crate::cli) enum RepairError {
+pub(in crate::cli) enum ByHandError {
     #[error("expected a spec in {path}, found that it cannot be read", path = path.display())]
     Unreadable {
         path: PathBuf,
@@ -88,7 +84,7 @@ pub(in crate::cli) enum RepairError {
 }
 
 impl Step {
-    pub(super) fn carry_out(self, host: &Host) -> Result<(), RepairError> {
+    pub(super) fn carry_out(self, host: &Host) -> Result<(), ByHandError> {
         match self {
             Self::Stage { spec, binary } => {
                 let section = section(host, spec)?;
@@ -96,12 +92,12 @@ impl Step {
                     (Source::InPlace, _) => None,
                     (Source::Download(partial), Some(binary)) => {
                         let copied = copy(&binary, &partial);
-                        Some(copied.map_err(|source| RepairError::Copy {
+                        Some(copied.map_err(|source| ByHandError::Copy {
                             path: binary,
                             source,
                         })?)
                     }
-                    (Source::Download(_), None) => return Err(RepairError::NoBinary),
+                    (Source::Download(_), None) => return Err(ByHandError::NoBinary),
                 };
                 host.stage(&section, file)?;
             }
@@ -124,16 +120,16 @@ impl Step {
     }
 }
 
-fn section(host: &Host, spec: Option<PathBuf>) -> Result<DaemonSection, RepairError> {
+fn section(host: &Host, spec: Option<PathBuf>) -> Result<DaemonSection, ByHandError> {
     let path = spec.unwrap_or_else(|| host.paths().node_spec());
     let json = match durable::read_unlinked(&path, STATE_FILE_BYTES_MAX) {
         Ok(Some(json)) => json,
-        Ok(None) => return Err(RepairError::NoSpec { path }),
-        Err(source) => return Err(RepairError::Unreadable { path, source }),
+        Ok(None) => return Err(ByHandError::NoSpec { path }),
+        Err(source) => return Err(ByHandError::Unreadable { path, source }),
     };
     let spec: NodeSpec =
-        serde_json::from_slice(&json).map_err(|source| RepairError::NotASpec { path, source })?;
-    spec.daemon.ok_or(RepairError::NoRelease)
+        serde_json::from_slice(&json).map_err(|source| ByHandError::NotASpec { path, source })?;
+    spec.daemon.ok_or(ByHandError::NoRelease)
 }
 
 /// Copies the binary to where a download would gather; the host looks at every byte of it afterwards.
