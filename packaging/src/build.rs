@@ -3,6 +3,7 @@
 //! Takes what to build, gives paths of executables. Cargo says where it put them, so that no folder is guessed.
 
 use std::{
+    ffi::OsStr,
     fs::File,
     path::{Path, PathBuf},
     process::Stdio,
@@ -143,7 +144,26 @@ fn cargo_with(what: &[&str]) -> Command {
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .kill_on_drop(true);
+    for (name, _) in std::env::vars_os() {
+        if is_about_this_package(&name) {
+            cargo.env_remove(name);
+        }
+    }
     cargo
+}
+
+/// Whether the cargo that started this process set a variable to tell it about its own package. Build scripts of third
+/// parties watch such variables: handed on, they would have those crates built again at every turn.
+fn is_about_this_package(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    [
+        "CARGO_PKG_",
+        "CARGO_MANIFEST_",
+        "CARGO_BIN_",
+        "CARGO_CRATE_",
+    ]
+    .iter()
+    .any(|prefix| name.starts_with(prefix))
 }
 
 /// The part of cargo's messages that names an executable.
