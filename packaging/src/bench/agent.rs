@@ -1,76 +1,249 @@
-//! The agent as it is shipped: its size, and the memory that it takes while it has nothing to do.
+//! The agent as it is shipped: its size, what it costs while it has nothing to do, and how quickly it updates itself.
 //!
-//! Builds the static release binary, and lets one node of a real fleet run it under its supervisor.
+//! Builds the static release binary and lets one real node run it under its supervisor, against a gateway and a download
+//! server of the bench's own. What an update is compared with runs between the updates, in the same rounds: a machine
+//! that is busy is busy for all of them.
 
-use std::{fmt, fs, time::Duration};
+mod downloads;
+mod figures;
+mod gateway;
+mod kernel;
+mod node;
+mod peers;
+mod update;
+
+use std::{fs, fs::File, io::Write as _, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
+use tempfile::TempDir;
+use tokio::task::spawn_blocking;
 
-use crate::{
-    build,
-    fleet::{Fleet, Patience, Plan, PoolPlan},
+pub use figures::Figures;
+
+use self::{
+    downloads::Downloads,
+    figures::{Idle, Ratios, median},
+    gateway::{Gateway, Session},
+    node::Node,
+    update::{Bench, Look, Update},
 };
+use crate::build;
 
-/// How long a node is left alone before its memory is looked at.
-const SETTLE: Duration = Duration::from_secs(5);
+/// How long a node is left alone before anything is looked at.
+const SETTLE: Duration = Duration::from_secs(4);
 
-/// How long the node may take to come online.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What was measured.
+/// How much is measured.
 #[derive(Clone, Copy, Debug)]
-pub struct Figures {
-    binary_bytes: u64,
-    node_kib: u64,
-    supervisor_kib: u64,
+pub struct Extent {
+    rounds: usize,
+    idle: Duration,
 }
 
-impl fmt::Display for Figures {
-    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "binary_mb={:.2} rss_mib={:.2} supervisor_rss_mib={:.2}",
-            self.binary_bytes as f64 / 1e6,
-            self.node_kib as f64 / 1024.0,
-            self.supervisor_kib as f64 / 1024.0,
-        )
+impl Extent {
+    /// For the figures that are written down.
+    pub const FULL: Self = Self {
+        rounds: 9,
+        idle: Duration::from_secs(60),
+    };
+
+    /// For a look in between.
+    pub const SHORT: Self = Self {
+        rounds: 5,
+        idle: Duration::from_secs(20),
+    };
+}
+
+/// Releases of these sizes are measured, in megabytes; the smallest is the agent and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Size {
+    Bare,
+    Ten,
+    Hundred,
+}
+
+impl Size {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Bare => 0,
+            Self::Ten => 10_000_000,
+            Self::Hundred => 100_000_000,
+        }
     }
 }
 
-/// Measures.
-pub async fn run() -> Result<Figures> {
-    let programs = build::programs().await?;
-    let folder = tempfile::tempdir()?;
+/// What one size took in one round.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    floor: Duration,
+    curl: Duration,
+    ours: Update,
+}
+
+/// Measures the agent as it is shipped, or one that was built before.
+pub async fn run(extent: Extent, built: Option<&Path>, tell: impl Fn(&str)) -> Result<Figures> {
+    let folder = tempfile::Builder::new().prefix("bcd-bench-").tempdir()?;
     let agent = folder.path().join("bcd");
-    build::shipped_agent(&agent).await?;
-    let plan = Plan {
-        pools: vec![PoolPlan {
-            name: "idle",
-            nodes: 1,
-            budget: "0",
-        }],
-        patience: Patience {
-            watchdog: Duration::from_secs(60),
-            stable: Duration::from_secs(1),
-        },
+    match built {
+        Some(built) => drop(fs::copy(built, &agent).context("copy the agent")?),
+        None => build::shipped_agent(&agent).await?,
+    }
+    measure(&agent, &folder, extent, tell).await
+}
+
+async fn measure(
+    agent: &Path,
+    folder: &TempDir,
+    extent: Extent,
+    tell: impl Fn(&str),
+) -> Result<Figures> {
+    let gateway = Gateway::open().await?;
+    let home = folder.path().join("node");
+    fs::create_dir_all(&home)?;
+    let node = Node::start(&gateway, agent, &home, "")?;
+    let mut session = gateway.session().await.with_context(|| node.log())?;
+    let idle = idle(&node, &mut session, extent.idle).await?;
+    tell("idle: measured");
+    let mut bench = Bench {
+        gateway,
+        downloads: Downloads::open()?,
+        node,
     };
-    let fleet = Fleet::start(programs, &agent, &plan).await?;
-    fleet.online(1, PATIENCE).await?;
-    tokio::time::sleep(SETTLE).await;
-    let supervisor = &fleet.nodes.first().context("no node")?.supervisor;
-    let node = *supervisor.children()?.first().context("no node runs")?;
+    let (mut tens, mut hundreds, mut gaps) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 0..=extent.rounds {
+        let ten;
+        (session, ten) = round(&mut bench, session, Size::Ten, folder.path()).await?;
+        let hundred;
+        (session, hundred) = round(&mut bench, session, Size::Hundred, folder.path()).await?;
+        let bare;
+        (session, bare) = update(&mut bench, session, (Size::Bare, Look::Away)).await?;
+        tell(&told(number, &[ten, hundred], bare));
+        // The first round warms caches, and is not counted.
+        if number > 0 {
+            tens.push(ten);
+            hundreds.push(hundred);
+            gaps.push(bare);
+        }
+    }
+    let (_, counted) = update(&mut bench, session, (Size::Ten, Look::Calls)).await?;
+    let all = || tens.iter().chain(&hundreds);
     Ok(Figures {
-        binary_bytes: fs::metadata(&agent)?.len(),
-        node_kib: rss_kib(i64::from(node))?,
-        supervisor_kib: rss_kib(supervisor.pid().context("no supervisor runs")?.into())?,
+        binary_bytes: fs::metadata(agent)?.len(),
+        idle,
+        written_ratio: median(written(&tens, Size::Ten))
+            .max(median(written(&hundreds, Size::Hundred))),
+        extra_mib: all()
+            .map(|round| mib(round.ours.extra_kib))
+            .fold(0.0, f64::max),
+        syncs: counted.syncs,
+        gap_ms: median(gaps.iter().map(|bare| ms(bare.gap)).collect()),
+        preflight_ms: median(all().map(|round| ms(round.ours.preflight)).collect()),
+        ten: ratios(&tens),
+        hundred: ratios(&hundreds),
     })
 }
 
-/// The memory of a process that is its own, and what it has mapped of files.
-fn rss_kib(pid: i64) -> Result<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().next());
-    Ok(kib.context("the kernel tells no VmRSS")?.parse()?)
+/// Floor, peer and update, one after the other, for one size.
+async fn round(
+    bench: &mut Bench,
+    session: Session,
+    size: Size,
+    folder: &Path,
+) -> Result<(Session, Round)> {
+    let release = bench
+        .node
+        .next_release(bench.downloads.url(), size.bytes())?;
+    bench.downloads.serve(&release.bytes)?;
+    let (url, to) = (bench.downloads.url().to_owned(), folder.to_owned());
+    let (floor, curl) =
+        spawn_blocking(move || anyhow::Ok((peers::floor(&url, &to)?, peers::curl(&url, &to)?)))
+            .await??;
+    let (session, ours) = bench.update(session, release, Look::Counters).await?;
+    Ok((session, Round { floor, curl, ours }))
+}
+
+async fn update(
+    bench: &mut Bench,
+    session: Session,
+    (size, look): (Size, Look),
+) -> Result<(Session, Update)> {
+    let release = bench
+        .node
+        .next_release(bench.downloads.url(), size.bytes())?;
+    bench.downloads.serve(&release.bytes)?;
+    bench.update(session, release, look).await
+}
+
+async fn idle(node: &Node, session: &mut Session, span: Duration) -> Result<Idle> {
+    session.idle(SETTLE).await?;
+    let (pid, supervisor) = (node.pid()?, node.supervisor.pid().context("no supervisor")?);
+    let before = kernel::used(pid)?;
+    session.idle(span).await?;
+    let after = kernel::used(pid)?;
+    let seconds = span.as_secs_f64();
+    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+    let (wakeups, cpu_ns) = (
+        (after.wakeups - before.wakeups) as f64,
+        (after.cpu_ns - before.cpu_ns) as f64,
+    );
+    Ok(Idle {
+        node_kib: kernel::rss_kib(pid)?,
+        supervisor_kib: kernel::rss_kib(i32::try_from(supervisor)?)?,
+        helper_kib: 0,
+        wakeups_per_second: wakeups / seconds,
+        cpu_ms_per_minute: cpu_ns / 1e6 * 60.0 / seconds,
+    })
+}
+
+fn ratios(rounds: &[Round]) -> Ratios {
+    let middle = |value: &dyn Fn(&Round) -> f64| median(rounds.iter().map(value).collect());
+    Ratios {
+        over_floor: middle(&|round| ms(round.ours.took) / ms(round.floor)),
+        over_curl: middle(&|round| ms(round.ours.took) / ms(round.curl)),
+        ours_ms: middle(&|round| ms(round.ours.took)),
+        floor_ms: middle(&|round| ms(round.floor)),
+        curl_ms: middle(&|round| ms(round.curl)),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn written(rounds: &[Round], size: Size) -> Vec<f64> {
+    let bytes = size.bytes() as f64;
+    rounds
+        .iter()
+        .map(|round| round.ours.written as f64 / bytes)
+        .collect()
+}
+
+fn told(number: usize, rounds: &[Round; 2], bare: Update) -> String {
+    let [ten, hundred] = rounds.map(|round| {
+        format!(
+            "ours {:.1} + preflight {:.1}, floor {:.1}, curl {:.1}",
+            ms(round.ours.took),
+            ms(round.ours.preflight),
+            ms(round.floor),
+            ms(round.curl),
+        )
+    });
+    format!(
+        "round {number}, in ms: 10 MB: {ten}; 100 MB: {hundred}; gap {:.1}",
+        ms(bare.gap)
+    )
+}
+
+fn ms(span: Duration) -> f64 {
+    span.as_secs_f64() * 1000.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn mib(kib: u64) -> f64 {
+    kib as f64 / 1024.0
+}
+
+/// A bench's own files need no power cut.
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = match path.starts_with("/proc") {
+        true => File::options().write(true).open(path)?,
+        false => File::create(path)?,
+    };
+    Ok(file.write_all(bytes)?)
 }

@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, Write},
+    path::PathBuf,
     process::ExitCode,
 };
 
@@ -66,10 +67,19 @@ enum Bench {
         #[arg(long, default_value_t = 200)]
         nodes: usize,
     },
-    /// The agent as it is shipped: the size of its static binary, and its memory while it has nothing to do.
+    /// The agent as it is shipped: its size, what it costs while it is idle, and its updates against the least possible.
     ///
-    /// The first time it takes minutes to build.
-    Agent,
+    /// One real node, supervised, updates itself again and again from loopback; between its updates run a one-pass
+    /// download as the floor, and curl, tee and sha256sum. Ratios are medians of each round's own. The first time it
+    /// takes minutes to build; after that, two or three. Needs curl and strace.
+    Agent {
+        /// Fewer rounds, and a shorter look at the idle node: about a minute.
+        #[arg(long)]
+        short: bool,
+        /// A static agent that was built before, instead of building it now.
+        #[arg(long, value_name = "FILE")]
+        agent: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -140,8 +150,13 @@ async fn run(task: Task) -> Result<()> {
             let figures = bench::road::run(nodes).await?;
             writeln!(io::stdout(), "{figures}")?;
         }
-        Task::Bench(Bench::Agent) => {
-            let figures = bench::agent::run().await?;
+        Task::Bench(Bench::Agent { short, agent }) => {
+            use bench::agent::Extent;
+            let extent = if short { Extent::SHORT } else { Extent::FULL };
+            let figures = bench::agent::run(extent, agent.as_deref(), |line| {
+                drop(writeln!(io::stderr(), "{line}"));
+            })
+            .await?;
             writeln!(io::stdout(), "{figures}")?;
         }
         Task::Faults {

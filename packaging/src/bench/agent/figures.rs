@@ -1,0 +1,83 @@
+//! The figures of one run, and how many samples become one.
+
+use std::fmt;
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    pub(super) binary_bytes: u64,
+    pub(super) idle: Idle,
+    pub(super) ten: Ratios,
+    pub(super) hundred: Ratios,
+    pub(super) written_ratio: f64,
+    pub(super) extra_mib: f64,
+    pub(super) syncs: usize,
+    pub(super) gap_ms: f64,
+    pub(super) preflight_ms: f64,
+}
+
+/// What the programs cost while they have nothing to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Idle {
+    pub(super) node_kib: u64,
+    pub(super) supervisor_kib: u64,
+    pub(super) helper_kib: u64,
+    pub(super) wakeups_per_second: f64,
+    pub(super) cpu_ms_per_minute: f64,
+}
+
+/// How an update compares, and what it was compared with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ratios {
+    pub(super) over_floor: f64,
+    pub(super) over_curl: f64,
+    pub(super) ours_ms: f64,
+    pub(super) floor_ms: f64,
+    pub(super) curl_ms: f64,
+}
+
+impl fmt::Display for Figures {
+    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |kib: u64| kib as f64 / 1024.0;
+        write!(
+            f,
+            "binary_mb={:.2} rss_mib={:.2} supervisor_mib={:.2} helper_mib={:.2} wakeups_per_s={:.3} cpu_ms_per_min={:.2} ",
+            self.binary_bytes as f64 / 1e6,
+            mib(self.idle.node_kib),
+            mib(self.idle.supervisor_kib),
+            mib(self.idle.helper_kib),
+            self.idle.wakeups_per_second,
+            self.idle.cpu_ms_per_minute,
+        )?;
+        write!(
+            f,
+            "update_10mb_over_floor={:.2} update_100mb_over_floor={:.2} update_10mb_over_curl={:.2} update_100mb_over_curl={:.2} ",
+            self.ten.over_floor,
+            self.hundred.over_floor,
+            self.ten.over_curl,
+            self.hundred.over_curl,
+        )?;
+        write!(
+            f,
+            "update_10mb_ms={:.1} update_100mb_ms={:.1} floor_10mb_ms={:.1} floor_100mb_ms={:.1} curl_10mb_ms={:.1} curl_100mb_ms={:.1} ",
+            self.ten.ours_ms,
+            self.hundred.ours_ms,
+            self.ten.floor_ms,
+            self.hundred.floor_ms,
+            self.ten.curl_ms,
+            self.hundred.curl_ms,
+        )?;
+        write!(
+            f,
+            "extra_rss_mib={:.2} preflight_ms={:.1} written_ratio={:.4} fsyncs={} gap_ms={:.1}",
+            self.extra_mib, self.preflight_ms, self.written_ratio, self.syncs, self.gap_ms,
+        )
+    }
+}
+
+/// The sample in the middle.
+pub(super) fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,181 @@
+//! A gateway that does nothing but write down when things happen.
+//!
+//! It lets in one node, which it has given an identity, welcomes it, and tells what the node says and when. Sessions
+//! are as real as any: TLS with certificates on both sides, a WebSocket, and the frames that both ends know.
+
+use std::{fs, path::Path, sync::Arc, time::Duration, time::Instant};
+
+use anyhow::{Context, Result, bail};
+use bc_protocol::{
+    certificate::Holder,
+    id::{NodeId, SessionId},
+    session::{FromGateway, FromNode, Welcome},
+};
+use futures_util::{SinkExt, StreamExt};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, PKCS_ECDSA_P256_SHA256,
+    SanType,
+};
+use rustls::{
+    RootCertStore, ServerConfig, crypto::ring, pki_types::PrivatePkcs8KeyDer,
+    server::WebPkiClientVerifier, version::TLS13,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_tungstenite::{WebSocketStream, accept_async, tungstenite::Message};
+
+use crate::fleet::now;
+
+/// How long anything may take: a bound, not a measure.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What gateways ask for by default.
+const HEARTBEAT_MS: u32 = 15_000;
+
+type Issuer = CertifiedIssuer<'static, KeyPair>;
+
+/// See the module's card.
+pub(super) struct Gateway {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    issuer: Issuer,
+    url: String,
+}
+
+/// A session that was welcomed.
+pub(super) struct Session {
+    /// When the Welcome was out.
+    pub(super) welcomed_at: Instant,
+    socket: Socket,
+}
+
+type Socket = WebSocketStream<TlsStream<TcpStream>>;
+
+impl Gateway {
+    pub(super) async fn open() -> Result<Self> {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = Issuer::self_signed(params, KeyPair::generate()?)?;
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("wss://{}/session", listener.local_addr()?);
+        Ok(Self {
+            acceptor: acceptor(&issuer)?,
+            listener,
+            issuer,
+            url,
+        })
+    }
+
+    /// Makes `folder` the identity of a node that has joined.
+    pub(super) fn enrol(&self, folder: &Path) -> Result<()> {
+        let id = NodeId::derived(&[b"measured"]);
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let mut params = CertificateParams::default();
+        params.subject_alt_names = vec![SanType::URI(id.urn().try_into()?)];
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        let node = serde_json::json!({ "nodeId": id, "gateways": [self.url] }).to_string();
+        fs::create_dir_all(folder)?;
+        for (name, text) in [
+            ("node.key", key.serialize_pem()),
+            ("node.pem", certificate.pem()),
+            ("ca.pem", self.issuer.pem()),
+            ("node.json", node),
+        ] {
+            super::write(&folder.join(name), text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// The next session, welcomed. Connections that do not become one are let go.
+    pub(super) async fn session(&self) -> Result<Session> {
+        timeout(PATIENCE, async {
+            loop {
+                let (stream, _) = self.listener.accept().await?;
+                stream.set_nodelay(true)?;
+                // A probe says nothing.
+                if let Ok(session) = self.welcome(stream).await {
+                    return Ok(session);
+                }
+            }
+        })
+        .await
+        .context("expected a session, found none in a minute")?
+    }
+
+    async fn welcome(&self, stream: TcpStream) -> Result<Session> {
+        let stream = self.acceptor.accept(stream).await?;
+        let mut socket = accept_async(stream).await?;
+        let FromNode::Hello(hello) = frame(&mut socket).await?.context("no Hello")? else {
+            bail!("expected a Hello, found another frame");
+        };
+        let welcome = FromGateway::Welcome(Welcome {
+            nonce: hello.nonce,
+            session: SessionId::random(0, hello.connect_seq.into()),
+            protocol: hello.protocols.max,
+            server_proto_min: 1,
+            upgrade_required: false,
+            heartbeat_interval_ms: HEARTBEAT_MS,
+            server_time_ms: 0,
+        });
+        socket.send(Message::Binary(welcome.encode())).await?;
+        Ok(Session {
+            welcomed_at: now(),
+            socket,
+        })
+    }
+}
+
+impl Session {
+    pub(super) async fn say(&mut self, frame: FromGateway) -> Result<()> {
+        Ok(self.socket.send(Message::Binary(frame.encode())).await?)
+    }
+
+    /// The next frame, and when it came; none at the session's end.
+    pub(super) async fn next(&mut self) -> Result<Option<(FromNode, Instant)>> {
+        let said = timeout(PATIENCE, frame(&mut self.socket))
+            .await
+            .context("expected the node to say something, found silence for a minute")??;
+        Ok(said.map(|said| (said, now())))
+    }
+
+    /// Answers pings for that long.
+    pub(super) async fn idle(&mut self, span: Duration) -> Result<()> {
+        match timeout(span, frame(&mut self.socket)).await {
+            Err(_) => Ok(()),
+            Ok(said) => bail!("expected an idle node, found {said:?}"),
+        }
+    }
+
+    /// Lets the node go: answers its close.
+    pub(super) async fn end(mut self) {
+        // What it still says is of no interest, and that it hangs up is as good as a close.
+        while let Ok(Ok(Some(_))) = timeout(PATIENCE, frame(&mut self.socket)).await {}
+    }
+}
+
+async fn frame(socket: &mut Socket) -> Result<Option<FromNode>> {
+    while let Some(message) = socket.next().await {
+        if let Message::Binary(bytes) = message? {
+            return Ok(Some(FromNode::decode(&bytes)?));
+        }
+    }
+    Ok(None)
+}
+
+fn acceptor(issuer: &Issuer) -> Result<TlsAcceptor> {
+    let provider = Arc::new(ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots.add(issuer.der().clone())?;
+    let clients = WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&provider));
+    let key = KeyPair::generate()?;
+    let certificate = CertificateParams::new(["127.0.0.1".to_owned()])?.signed_by(&key, issuer)?;
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])?
+        .with_client_cert_verifier(clients.build()?)
+        .with_single_cert(vec![certificate.der().clone()], key.into())?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
