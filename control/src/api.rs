@@ -7,3 +7,4 @@ pub(crate) mod error;
 pub(crate) mod fleet;
 pub(crate) mod release;
 pub(crate) mod rollout;
+pub(crate) mod words;

@@ -87,3 +87,11 @@ impl<'de> Deserialize<'de> for Moment {
             .map_err(de::Error::custom)
     }
 }
+
+impl utoipa::PartialSchema for Moment {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        crate::api::words::moment("A point in time, RFC 3339 in UTC, milliseconds.").into()
+    }
+}
+
+impl utoipa::ToSchema for Moment {}

@@ -4,12 +4,14 @@
 //! input and hands over; every refusal leaves as the one error object. It decides nothing else.
 
 mod caller;
+mod document;
 mod downloads;
 mod error;
 mod frame;
 mod gateways;
 mod input;
 mod join_tokens;
+mod methods;
 mod nodes;
 mod pools;
 mod releases;
@@ -21,16 +23,16 @@ use std::sync::Arc;
 
 pub(crate) use error::Refusal;
 
-use axum::{
-    Router, middleware,
-    routing::{get, post},
-};
+use axum::{Router, http::header, middleware, response::IntoResponse, routing::get};
+use bytes::Bytes;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
     access::decide::Decide, downloads::Folder, fleet::authority::Authority,
     rollout::service::Services,
 };
+use document::read_only;
+use methods::Methods;
 
 /// What the API needs to answer.
 pub(crate) struct App {
@@ -51,11 +53,11 @@ pub(crate) type Shared = Arc<App>;
 
 /// Every route.
 pub(crate) fn router(app: App) -> Router {
-    Router::new()
-        .nest("/api/compute", methods())
-        .route("/healthz", get(status::healthz))
-        .route("/readyz", get(status::readyz))
-        .route("/version", get(status::version))
+    let (routes, document) = routes().finish();
+    let document = Bytes::from(document);
+    let described = move || openapi(document.clone());
+    routes
+        .route("/openapi.json", get(described))
         .fallback(error::no_such_method)
         .method_not_allowed_fallback(error::no_such_method)
         .layer(CatchPanicLayer::custom(error::panicked))
@@ -63,32 +65,64 @@ pub(crate) fn router(app: App) -> Router {
         .with_state(Arc::new(app))
 }
 
-fn methods() -> Router<Shared> {
-    Router::new()
-        .route("/releases/register", post(releases::register))
-        .route("/releases/list", post(releases::list))
-        .route("/releases/get", post(releases::get))
-        .route("/rollouts/create", post(rollouts::create))
-        .route("/rollouts/list", post(rollouts::list))
-        .route("/rollouts/get", post(rollouts::get))
-        .route("/rollouts/pause", post(rollouts::pause))
-        .route("/rollouts/resume", post(rollouts::resume))
-        .route("/rollouts/abort", post(rollouts::abort))
-        .route("/pools/create", post(pools::create))
-        .route("/pools/list", post(pools::list))
-        .route("/pools/get", post(pools::get))
-        .route("/pools/update", post(pools::update))
-        .route("/pools/archive", post(pools::archive))
-        .route("/nodes/join", post(nodes::join))
-        .route("/nodes/renew", post(nodes::renew))
-        .route("/nodes/list", post(nodes::list))
-        .route("/nodes/get", post(nodes::get))
-        .route("/nodes/update", post(nodes::update))
-        .route("/nodes/remove", post(nodes::remove))
-        .route("/joinTokens/create", post(join_tokens::create))
-        .route("/gateways/enrol", post(gateways::enrol))
-        .route("/gateways/join", post(gateways::join))
-        .route("/gateways/list", post(gateways::list))
-        .route("/tokens/create", post(tokens::create))
-        .route("/downloads/bcd/{version}/{platform}", get(downloads::serve))
+fn routes() -> Methods {
+    let json = "application/json";
+    methods(Methods::new())
+        .other(
+            "/healthz",
+            read_only("Whether it lives", &[(200, json, "It does.")]),
+            get(status::healthz),
+        )
+        .other(
+            "/readyz",
+            read_only(
+                "Whether it can work",
+                &[(200, json, "It can."), (500, json, "Its database fails.")],
+            ),
+            get(status::readyz),
+        )
+        .other(
+            "/version",
+            read_only("Which build it is", &[(200, json, "Its version.")]),
+            get(status::version),
+        )
+        .other(
+            "/api/compute/downloads/bcd/{version}/{platform}",
+            downloads::described(),
+            get(downloads::serve),
+        )
+}
+
+async fn openapi(document: Bytes) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], document)
+}
+
+#[rustfmt::skip]
+fn methods(to: Methods) -> Methods {
+    to
+        .method("releases/register", "Register a signed release, or renew one", releases::register)
+        .method("releases/list", "Every release, highest sequence first", releases::list)
+        .method("releases/get", "One release", releases::get)
+        .method("rollouts/create", "Begin to bring a release to nodes", rollouts::create)
+        .method("rollouts/list", "The 100 newest rollouts, newest first", rollouts::list)
+        .method("rollouts/get", "One rollout with its nodes", rollouts::get)
+        .method("rollouts/pause", "Start no more nodes for now", rollouts::pause)
+        .method("rollouts/resume", "Go on, and accept the wave's failures so far", rollouts::resume)
+        .method("rollouts/abort", "End it; what is in flight fails or goes back", rollouts::abort)
+        .method("pools/create", "Make a pool", pools::create)
+        .method("pools/list", "The tenant's pools, by name", pools::list)
+        .method("pools/get", "One pool", pools::get)
+        .method("pools/update", "Change a pool's name or policy", pools::update)
+        .method("pools/archive", "Take a pool out of use", pools::archive)
+        .method("nodes/join", "Make a node of a key that shows a join token", nodes::join)
+        .method("nodes/renew", "A new certificate for a node's recorded key", nodes::renew)
+        .method("nodes/list", "The tenant's nodes", nodes::list)
+        .method("nodes/get", "One node and what it last said", nodes::get)
+        .method("nodes/update", "Set labels and maintenance", nodes::update)
+        .method("nodes/remove", "End a node's membership", nodes::remove)
+        .method("joinTokens/create", "Let nodes join a pool for a while", join_tokens::create)
+        .method("gateways/enrol", "Let one gateway enrol, once", gateways::enrol)
+        .method("gateways/join", "Make a gateway of a key that shows an enrolment token", gateways::join)
+        .method("gateways/list", "Every gateway", gateways::list)
+        .method("tokens/create", "Make an API token", tokens::create)
 }

@@ -4,9 +4,10 @@ use std::{error::Error, fmt::Display};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 /// What went wrong, as a word that programs can decide by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(crate) enum Code {
     /// The request breaks a rule; the details name the field and the rule.
@@ -61,14 +62,14 @@ impl Code {
 }
 
 /// The body of every answer that is not a success.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct ErrorBody {
     /// The error.
     pub error: ErrorObject,
 }
 
 /// What went wrong, for programs and for people.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ErrorObject {
     /// The word.
@@ -77,6 +78,7 @@ pub(crate) struct ErrorObject {
     pub message: String,
     /// The numbers and names: `field` and `rule` for bad input, `reason`, `rolloutId`, `requestId`, …
     #[serde(default, skip_serializing_if = "Value::is_null")]
+    #[schema(value_type = Object)]
     pub details: Value,
 }
 

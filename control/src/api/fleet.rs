@@ -11,15 +11,18 @@ use bc_protocol::{
     version::Version,
 };
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
+use super::words;
 use crate::clock::Moment;
 
 /// How a pool may be treated.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PoolPolicy {
     /// The share of the pool's nodes that may be disrupted at once.
     #[serde(default = "default_budget")]
+    #[schema(value_type = words::Share)]
     pub disruption_budget: Share,
 }
 
@@ -36,10 +39,11 @@ impl Default for PoolPolicy {
 }
 
 /// `pools.create`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct CreatePool {
     /// Whose.
+    #[schema(value_type = words::TenantId)]
     pub tenant_id: TenantId,
     /// What people call it; unique among the tenant's unarchived pools.
     pub name: String,
@@ -49,30 +53,35 @@ pub(crate) struct CreatePool {
 }
 
 /// `pools.list`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ListPools {
     /// Whose.
+    #[schema(value_type = words::TenantId)]
     pub tenant_id: TenantId,
 }
 
 /// `pools.get`, `pools.archive`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct OnePool {
     /// Whose.
+    #[schema(value_type = words::TenantId)]
     pub tenant_id: TenantId,
     /// Which.
+    #[schema(value_type = words::PoolId)]
     pub pool_id: PoolId,
 }
 
 /// `pools.update`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct UpdatePool {
     /// Whose.
+    #[schema(value_type = words::TenantId)]
     pub tenant_id: TenantId,
     /// Which.
+    #[schema(value_type = words::PoolId)]
     pub pool_id: PoolId,
     /// A new name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,10 +92,11 @@ pub(crate) struct UpdatePool {
 }
 
 /// A pool of nodes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Pool {
     /// Its id.
+    #[schema(value_type = words::PoolId)]
     pub id: PoolId,
     /// What people call it.
     pub name: String,
@@ -104,19 +114,21 @@ pub(crate) struct Pool {
 }
 
 /// `pools.list`'s answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Pools {
     /// The pools, by name.
     pub pools: Vec<Pool>,
 }
 
 /// `joinTokens.create`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct CreateJoinToken {
     /// Whose.
+    #[schema(value_type = words::TenantId)]
     pub tenant_id: TenantId,
     /// The pool that nodes join with it.
+    #[schema(value_type = words::PoolId)]
     pub pool_id: PoolId,
     /// How many nodes may join with it, 1 to 100,000.
     pub uses: u32,
@@ -125,10 +137,11 @@ pub(crate) struct CreateJoinToken {
 }
 
 /// `joinTokens.create`'s answer: the only time that the bearer form is shown.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NewJoinToken {
     /// Its id.
+    #[schema(value_type = words::JoinTokenId)]
     pub id: JoinTokenId,
     /// `bcjt_<id>.<secret>`
     pub token: String,
@@ -137,7 +150,7 @@ pub(crate) struct NewJoinToken {
 }
 
 /// `nodes.join`, authorized by a join token in its bearer form.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct JoinNode {
     /// The certificate request, PEM. Its key is the node's identity.
@@ -148,20 +161,22 @@ pub(crate) struct JoinNode {
 }
 
 /// `nodes.renew`, called with the node's own key: the request is signed by it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct RenewNode {
     /// Which.
+    #[schema(value_type = words::NodeId)]
     pub node_id: NodeId,
     /// A certificate request, PEM.
     pub csr: String,
 }
 
 /// `nodes.join`'s and `nodes.renew`'s answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JoinedNode {
     /// The node's id; also in the certificate.
+    #[schema(value_type = words::NodeId)]
     pub node_id: NodeId,
     /// The client certificate, PEM.
     pub certificate: String,
@@ -172,33 +187,39 @@ pub(crate) struct JoinedNode {
 }
 
 /// `nodes.list`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ListNodes {
     /// Whose.
+    #[schema(value_type = words::TenantId)]
     pub tenant_id: TenantId,
     /// Of one pool only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<words::PoolId>)]
     pub pool_id: Option<PoolId>,
 }
 
 /// `nodes.get`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct OneNode {
     /// Whose.
+    #[schema(value_type = words::TenantId)]
     pub tenant_id: TenantId,
     /// Which.
+    #[schema(value_type = words::NodeId)]
     pub node_id: NodeId,
 }
 
 /// `nodes.update`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct UpdateNode {
     /// Whose.
+    #[schema(value_type = words::TenantId)]
     pub tenant_id: TenantId,
     /// Which.
+    #[schema(value_type = words::NodeId)]
     pub node_id: NodeId,
     /// Labels to set over those that the node says; null takes one back that was set before.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -209,24 +230,28 @@ pub(crate) struct UpdateNode {
 }
 
 /// `nodes.remove`'s answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RemovedNode {
     /// Its id; no other node ever gets it.
+    #[schema(value_type = words::NodeId)]
     pub id: NodeId,
     /// The pool that it was in.
+    #[schema(value_type = words::PoolId)]
     pub pool_id: PoolId,
     /// When it was removed.
     pub removed_at: Moment,
 }
 
 /// A node and what it last said.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Node {
     /// Its id.
+    #[schema(value_type = words::NodeId)]
     pub id: NodeId,
     /// Its pool.
+    #[schema(value_type = words::PoolId)]
     pub pool_id: PoolId,
     /// What it is like.
     pub labels: BTreeMap<String, String>,
@@ -248,44 +273,54 @@ pub(crate) struct Node {
     pub reported: Option<Reported>,
 }
 
-/// The facts of a node that people ask for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The facts of a node that people ask for; all of them, or none before its first session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Reported {
     /// The version that runs.
+    #[schema(value_type = words::Version, required = false)]
     pub version: Version,
     /// Its sequence.
+    #[schema(value_type = words::Sequence, required = false)]
     pub sequence: Sequence,
     /// Its digest.
+    #[schema(value_type = words::Sha256, required = false)]
     pub digest: Sha256,
     /// The slot that runs.
+    #[schema(value_type = Option<words::Slot>)]
     pub slot: Option<Slot>,
     /// The oldest release that the node accepts.
+    #[schema(value_type = words::ReleaseFloor, required = false)]
     pub floor: ReleaseFloor,
     /// The trial that goes on.
+    #[schema(value_type = Option<words::TrialFacts>)]
     pub trial: Option<TrialFacts>,
     /// The newest attempt.
+    #[schema(value_type = Option<words::AttemptFacts>)]
     pub last_attempt: Option<AttemptFacts>,
     /// What the updater does now.
+    #[schema(value_type = Option<words::Progress>)]
     pub progress: Option<Progress>,
     /// The generation that the node has seen last.
+    #[schema(required = false)]
     pub observed_generation: u64,
     /// The owner's reason, where he holds the node.
     pub held: Option<String>,
 }
 
 /// `nodes.list`'s answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Nodes {
     /// The nodes, by id.
     pub nodes: Vec<Node>,
 }
 
 /// `gateways.enrol`: lets one gateway enrol, once.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct EnrolGateway {
     /// The root tenant.
+    #[schema(value_type = words::TenantId)]
     pub tenant_id: TenantId,
     /// What people call it.
     pub name: String,
@@ -294,10 +329,11 @@ pub(crate) struct EnrolGateway {
 }
 
 /// `gateways.enrol`'s answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NewGateway {
     /// Its id.
+    #[schema(value_type = words::GatewayId)]
     pub id: GatewayId,
     /// The one-use token for `gateways.join`; shown once.
     pub token: String,
@@ -306,7 +342,7 @@ pub(crate) struct NewGateway {
 }
 
 /// `gateways.join`, authorized by the enrolment token.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct JoinGateway {
     /// The certificate request, PEM.
@@ -314,10 +350,11 @@ pub(crate) struct JoinGateway {
 }
 
 /// `gateways.join`'s answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JoinedGateway {
     /// The gateway's id.
+    #[schema(value_type = words::GatewayId)]
     pub gateway_id: GatewayId,
     /// The certificate for both roles, PEM.
     pub certificate: String,
@@ -328,18 +365,20 @@ pub(crate) struct JoinedGateway {
 }
 
 /// `gateways.list`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ListGateways {
     /// The root tenant.
+    #[schema(value_type = words::TenantId)]
     pub tenant_id: TenantId,
 }
 
 /// A gateway.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Gateway {
     /// Its id.
+    #[schema(value_type = words::GatewayId)]
     pub id: GatewayId,
     /// What people call it.
     pub name: String,
@@ -352,17 +391,18 @@ pub(crate) struct Gateway {
 }
 
 /// `gateways.list`'s answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Gateways {
     /// The gateways, by name.
     pub gateways: Vec<Gateway>,
 }
 
 /// `tokens.create`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct CreateToken {
     /// Whose.
+    #[schema(value_type = words::TenantId)]
     pub tenant_id: TenantId,
     /// Who will hold it; the actor in events and audit.
     pub subject: String,
@@ -371,10 +411,11 @@ pub(crate) struct CreateToken {
 }
 
 /// `tokens.create`'s answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NewToken {
     /// Its id.
+    #[schema(value_type = words::TokenId)]
     pub id: TokenId,
     /// The bearer form; shown once.
     pub token: String,

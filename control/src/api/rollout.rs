@@ -8,22 +8,28 @@ use bc_protocol::{
     version::Version,
 };
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
+use super::words;
 use crate::clock::Moment;
 
 /// `rollouts.create`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct CreateRollout {
     /// Whose pools.
+    #[schema(value_type = words::TenantId)]
     pub tenant_id: TenantId,
     /// The release to bring.
+    #[schema(value_type = words::Version)]
     pub version: Version,
     /// These pools only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<words::PoolId>>)]
     pub pool_ids: Option<Vec<PoolId>>,
     /// These nodes only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<words::NodeId>>)]
     pub node_ids: Option<Vec<NodeId>>,
     /// Nodes with all these labels only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,9 +39,11 @@ pub(crate) struct CreateRollout {
     pub include_maintenance: bool,
     /// Cumulative percentages, rising, the last is 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<words::Percent>>)]
     pub waves: Option<Vec<Percent>>,
     /// The share of a wave that may fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<words::Share>)]
     pub max_failure_ratio: Option<Share>,
     /// Rest between waves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,30 +57,35 @@ pub(crate) struct CreateRollout {
 }
 
 /// `rollouts.list`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ListRollouts {
     /// Whose.
+    #[schema(value_type = words::TenantId)]
     pub tenant_id: TenantId,
 }
 
 /// `rollouts.get`, `rollouts.resume`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct OneRollout {
     /// Whose.
+    #[schema(value_type = words::TenantId)]
     pub tenant_id: TenantId,
     /// Which.
+    #[schema(value_type = words::RolloutId)]
     pub rollout_id: RolloutId,
 }
 
 /// `rollouts.pause`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PauseRollout {
     /// Whose.
+    #[schema(value_type = words::TenantId)]
     pub tenant_id: TenantId,
     /// Which.
+    #[schema(value_type = words::RolloutId)]
     pub rollout_id: RolloutId,
     /// Why, at most 500 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,12 +93,14 @@ pub(crate) struct PauseRollout {
 }
 
 /// `rollouts.abort`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct AbortRollout {
     /// Whose.
+    #[schema(value_type = words::TenantId)]
     pub tenant_id: TenantId,
     /// Which.
+    #[schema(value_type = words::RolloutId)]
     pub rollout_id: RolloutId,
     /// Why, at most 500 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,7 +111,7 @@ pub(crate) struct AbortRollout {
 }
 
 /// A rollout's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RolloutState {
     /// Nodes start as budget and waves allow.
@@ -110,7 +125,7 @@ pub(crate) enum RolloutState {
 }
 
 /// The state of one node in a rollout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RowState {
     /// Its turn has not come.
@@ -130,7 +145,7 @@ pub(crate) enum RowState {
 }
 
 /// How many nodes of a rollout are in each state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct RowCounts {
     /// Their turn has not come.
@@ -150,12 +165,14 @@ pub(crate) struct RowCounts {
 }
 
 /// A rollout.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Rollout {
     /// Its id.
+    #[schema(value_type = words::RolloutId)]
     pub id: RolloutId,
     /// The release that it brings.
+    #[schema(value_type = words::Version)]
     pub version: Version,
     /// Its state.
     pub state: RolloutState,
@@ -163,10 +180,12 @@ pub(crate) struct Rollout {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Cumulative percentages.
+    #[schema(value_type = Vec<words::Percent>)]
     pub waves: Vec<Percent>,
     /// The current wave, from 0.
     pub wave: u32,
     /// The share of a wave that may fail.
+    #[schema(value_type = words::Share)]
     pub max_failure_ratio: Share,
     /// Rest between waves.
     pub soak_seconds: f64,
@@ -189,12 +208,14 @@ pub(crate) struct Rollout {
 }
 
 /// One node of a rollout.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RolloutNode {
     /// The node.
+    #[schema(value_type = words::NodeId)]
     pub node_id: NodeId,
     /// Its pool.
+    #[schema(value_type = words::PoolId)]
     pub pool_id: PoolId,
     /// Its wave, from 0.
     pub wave: u32,
@@ -202,6 +223,7 @@ pub(crate) struct RolloutNode {
     pub state: RowState,
     /// The version that it ran when it was started.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<words::Version>)]
     pub from_version: Option<Version>,
     /// When it was started.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -215,7 +237,7 @@ pub(crate) struct RolloutNode {
 }
 
 /// `rollouts.list`'s answer: the 100 newest, newest first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(crate) struct Rollouts {
     /// The rollouts.
     pub rollouts: Vec<Rollout>,

@@ -10,6 +10,7 @@
 )]
 
 mod access;
+mod contract;
 mod downloads;
 mod input;
 mod joining;

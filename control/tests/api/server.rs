@@ -21,6 +21,8 @@ use bc_protocol::{
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
+use crate::contract::Contract;
+
 const BINARY: &str = env!("CARGO_BIN_EXE_better-compute");
 
 pub(crate) fn key(number: u8) -> SigningKey {
@@ -34,6 +36,7 @@ pub(crate) struct Server {
     pub(crate) url: String,
     pub(crate) admin: String,
     client: Client,
+    contract: tokio::sync::OnceCell<Contract>,
 }
 
 impl Server {
@@ -79,7 +82,17 @@ impl Server {
             url,
             admin: admin.trim().to_owned(),
             client,
+            contract: tokio::sync::OnceCell::new(),
         }
+    }
+
+    /// How this service describes itself.
+    pub(crate) async fn contract(&self) -> &Contract {
+        let document = || async {
+            let answer = self.get("/openapi.json").send().await.unwrap();
+            Contract::of(answer.json().await.unwrap())
+        };
+        self.contract.get_or_init(document).await
     }
 
     /// A client that holds its connections as long as it lives.
@@ -115,10 +128,12 @@ impl Server {
         self.client.head(format!("{}{path}", self.url))
     }
 
-    /// Calls a method as somebody; gives the status and the answer.
+    /// Calls a method as somebody; gives the status and the answer, which is one that the description allows.
     pub(crate) async fn call_as(&self, token: &str, method: &str, body: Value) -> (u16, Value) {
         let answer = self.post(method, token).json(&body).send().await.unwrap();
-        read(answer).await
+        let (status, answer) = read(answer).await;
+        self.contract().await.check(method, status, &answer);
+        (status, answer)
     }
 
     /// Calls a method as the admin; it has to succeed.

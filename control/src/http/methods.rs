@@ -1,0 +1,136 @@
+//! Routes that describe themselves.
+//!
+//! Takes a path, a sentence and a handler, gives the route and its place in the API's description, both from the
+//! handler's own types: what is served and what is described cannot differ. It handles nothing itself.
+
+use axum::{
+    Json, Router,
+    extract::State,
+    handler::Handler,
+    routing::{MethodRouter, post},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use utoipa::ToSchema;
+
+use super::{
+    Refusal, Shared,
+    caller::{BearerText, Caller},
+    document::{Access, Described, Document},
+    input::Input,
+};
+
+/// Routes, and the description that grows with them.
+pub(super) struct Methods {
+    router: Router<Shared>,
+    document: Document,
+}
+
+impl Methods {
+    pub(super) fn new() -> Self {
+        Self {
+            router: Router::new(),
+            document: Document::new(),
+        }
+    }
+
+    /// `POST /api/compute/<path>`: one method of the API.
+    pub(super) fn method<M, Marker>(mut self, path: &str, summary: &str, method: M) -> Self
+    where
+        M: Method<Marker>,
+    {
+        self.document.method(
+            path,
+            summary,
+            Described::of::<M::Asked, M::Given>(M::ACCESS),
+        );
+        self.router = self
+            .router
+            .route(&format!("/api/compute/{path}"), method.route());
+        self
+    }
+
+    /// Something else than a method, with a description of its own.
+    pub(super) fn other(
+        mut self,
+        path: &str,
+        described: utoipa::openapi::PathItem,
+        route: MethodRouter<Shared>,
+    ) -> Self {
+        self.document.other(path, described);
+        self.router = self.router.route(path, route);
+        self
+    }
+
+    /// The routes, and the text that describes them.
+    pub(super) fn finish(self) -> (Router<Shared>, String) {
+        (self.router, self.document.text())
+    }
+}
+
+/// A handler whose types say what it takes and gives.
+pub(super) trait Method<Marker> {
+    /// The request's body.
+    type Asked: ToSchema;
+    /// The answer's body.
+    type Given: ToSchema;
+    /// Who may call.
+    const ACCESS: Access;
+
+    fn route(self) -> MethodRouter<Shared>;
+}
+
+impl<F, Fut, A, G> Method<(Caller, A, G, Fut)> for F
+where
+    F: Fn(State<Shared>, Caller, Input<A>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<Json<G>, Refusal>> + Send + 'static,
+    A: DeserializeOwned + ToSchema + Send + 'static,
+    G: Serialize + ToSchema + 'static,
+{
+    type Asked = A;
+    type Given = G;
+    const ACCESS: Access = Access::ApiToken;
+
+    fn route(self) -> MethodRouter<Shared> {
+        route(self)
+    }
+}
+
+impl<F, Fut, A, G> Method<(BearerText, A, G, Fut)> for F
+where
+    F: Fn(State<Shared>, BearerText, Input<A>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<Json<G>, Refusal>> + Send + 'static,
+    A: DeserializeOwned + ToSchema + Send + 'static,
+    G: Serialize + ToSchema + 'static,
+{
+    type Asked = A;
+    type Given = G;
+    const ACCESS: Access = Access::OneUseToken;
+
+    fn route(self) -> MethodRouter<Shared> {
+        route(self)
+    }
+}
+
+impl<F, Fut, A, G> Method<(A, G, Fut)> for F
+where
+    F: Fn(State<Shared>, Input<A>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<Json<G>, Refusal>> + Send + 'static,
+    A: DeserializeOwned + ToSchema + Send + 'static,
+    G: Serialize + ToSchema + 'static,
+{
+    type Asked = A;
+    type Given = G;
+    const ACCESS: Access = Access::Anybody;
+
+    fn route(self) -> MethodRouter<Shared> {
+        route(self)
+    }
+}
+
+fn route<H, T>(handler: H) -> MethodRouter<Shared>
+where
+    H: Handler<T, Shared>,
+    T: 'static,
+{
+    post(handler)
+}
