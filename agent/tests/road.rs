@@ -85,6 +85,45 @@ async fn a_node_joins_upgrades_confirms_and_refuses_the_next() {
     assert_eq!(status["running"]["slot"], "b");
 }
 
+/// Both slots rot after the release was confirmed: the package's binary takes the very section that it has, once more.
+#[tokio::test]
+async fn a_node_whose_slots_are_damaged_heals_by_the_section_that_it_has() {
+    let fleet = Fleet::start().await;
+    let release = Release::of_this_program(1);
+    fleet.serve(&release);
+    let node = Node::new(&fleet);
+    node.join();
+    let mut supervise = node.supervise();
+    let mut session = fleet.session().await;
+    let wanted = || spec(1, fleet.section(&release, "one"));
+    session.say(wanted()).await;
+    upgrade(&mut session).await;
+    let mut session = fleet.session().await;
+    session.facts_until(|facts| facts.trial.is_none()).await;
+    supervise.terminate();
+    session.read_until_goodbye().await;
+    assert!(supervise.wait().await.success());
+
+    node.flip_a_byte_of("slots/a/bcd");
+    node.flip_a_byte_of("slots/b/bcd");
+    let _supervise = node.supervise();
+    let mut rescued = fleet.session().await;
+    let facts = rescued.hello.facts.clone();
+    assert_eq!((facts.slot, facts.sequence), (None, Sequence::PACKAGED));
+    assert_eq!(facts.floor.sequence(), release.sequence);
+    // What it remembers is enough: it need not be sent again.
+    upgrade(&mut rescued).await;
+    let mut healed = fleet.session().await;
+    let facts = healed.facts_until(|facts| facts.trial.is_none()).await;
+    assert_eq!(
+        (facts.digest, facts.sequence),
+        (release.digest, release.sequence)
+    );
+    assert_eq!(outcome(&facts), Some((Outcome::Confirmed, true)));
+    assert_eq!(facts.floor.sequence(), release.sequence);
+    assert_eq!(node.status()["notice"], serde_json::Value::Null);
+}
+
 /// Covers the attack list "Helper", I3, I8, I14: only root can run it, for only root can run a node as somebody else.
 #[tokio::test]
 async fn a_node_without_rights_upgrades_through_the_helper() {

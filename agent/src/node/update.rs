@@ -18,7 +18,7 @@ use tokio::time::sleep_until;
 
 use crate::clock;
 use crate::http::Web;
-use crate::updater::machine::{Effect, Input, Machine, Owner, Target};
+use crate::updater::machine::{Effect, Input, Machine, Owner, Recorded, Target};
 use crate::updater::operations::Operations;
 use crate::updater::record::{Notice, Record};
 use crate::updater::running::Running;
@@ -203,9 +203,13 @@ impl Driver {
             .trial()
             .filter(|trial| Some(trial.slot) == running.slot && trial.digest == running.digest)
             .map(|trial| trial.facts());
-        let last = operations.last_attempt(&record);
+        let recorded = Recorded {
+            trial: own_trial,
+            last: operations.last_attempt(&record),
+            lost: record.lost(),
+        };
         let (mut machine, mut effects) =
-            Machine::new(running.clone(), own_trial, last, setting.stable_for);
+            Machine::new(running.clone(), recorded, setting.stable_for);
         let owner = Input::Owner(owner(setting.held.as_ref()));
         effects.extend(machine.step(owner, clock::instant()));
         let seen = Inbox {

@@ -102,6 +102,13 @@ impl Attempt {
         self.facts.is_final
     }
 
+    /// Whether it has ended for good where its node lost the binary that it had confirmed, and `target` would bring that
+    /// back. What it confirmed is gone, and what another target came to says nothing about this one: only a target that
+    /// failed here itself is never tried again.
+    pub(crate) fn is_final_for_repair(&self, target: &str) -> bool {
+        self.is_final() && self.facts.outcome != Outcome::Confirmed && self.facts.target == target
+    }
+
     /// The attempt while another try runs.
     pub(crate) fn running(self) -> Self {
         let begun = Self::begun(self.facts.id, self.facts.target);
@@ -261,6 +268,15 @@ mod tests {
         assert!(ended(&[excused, excused, excused]).is_final());
         assert!(!ended(&[failed, failed, failed, failed, failed, excused]).is_final());
         assert!(!ended(&[excused, excused, failed, failed, failed, failed, failed]).is_final());
+    }
+
+    #[test]
+    fn only_a_target_that_failed_itself_bars_its_repair() {
+        let crashed = ended(&[Outcome::Crashed]);
+        assert!(crashed.is_final_for_repair("1.2.0"));
+        assert!(!crashed.is_final_for_repair("1.1.0"));
+        assert!(!ended(&[Outcome::Confirmed]).is_final_for_repair("1.2.0"));
+        assert!(!ended(&[Outcome::Environment]).is_final_for_repair("1.2.0"));
     }
 
     #[test]

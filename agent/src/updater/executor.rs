@@ -4,7 +4,7 @@
 //! the record of a new machine, and makes a lost one anew from what the slots prove.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use bc_protocol::release::verify_installed;
@@ -18,6 +18,7 @@ use super::watchdog::{self, Evidence};
 use crate::clock::{self, ClockError};
 use crate::durable;
 use crate::faults::{Fault, planted};
+use crate::slots::files;
 
 /// Where the package's binary goes on a new machine.
 const SEEDED: Slot = Slot::A;
@@ -51,7 +52,7 @@ pub(crate) fn boot(host: &Host, package: &Path, evidence: Evidence) -> Result<Re
     }
     let locked = host.store().lock()?;
     let record = match locked.read() {
-        Found::Record(record) => decide(host, &locked, *record, evidence)?,
+        Found::Record(record) => decide((host, package), &locked, *record, evidence)?,
         Found::Nothing if !any_release(host) => seed(host, &locked, package)?,
         Found::Nothing | Found::Unreadable => recover(host, &locked, package)?,
     };
@@ -73,7 +74,7 @@ fn create_folders(host: &Host) -> Result<(), BootError> {
 }
 
 fn decide(
-    host: &Host,
+    (host, package): (&Host, &Path),
     locked: &Locked<'_>,
     record: Record,
     evidence: Evidence,
@@ -93,6 +94,10 @@ fn decide(
             .map_or(Binary::Damaged, |trial| health_of(host, trial.installed())),
     };
     let decided = boot::decide(record.clone(), health, &at, host.deadline(), evidence);
+    let decided = match decided.lost() {
+        Some(_) => mended(host, package, decided),
+        None => decided,
+    };
     // Without a trial nothing is written: a node starts on a full or read-only disk too.
     if decided != record {
         locked.write(&decided)?;
@@ -104,6 +109,36 @@ fn decide(
         tracing::warn!(%error, "an earlier trial's mark cannot be removed");
     }
     Ok(decided)
+}
+
+/// What can be mended without anybody's help: the binary that was lost came with the package, or no release was ever
+/// confirmed here and the package's own is as good as on a new machine. It goes into the spare slot.
+fn mended(host: &Host, package: &Path, rescued: Record) -> Record {
+    let mended = |package: &Path| -> io::Result<Option<Record>> {
+        let mut binary = File::open(package)?;
+        let found = files::content_of(&mut binary)?.digest;
+        let Some((slot, record)) = rescued.clone().mended(found) else {
+            return Ok(None);
+        };
+        binary.seek(SeekFrom::Start(0))?;
+        let written = host.slots().install_copy(slot, &mut binary)?;
+        // The manifest lies beside what is damaged; without it the slot proves nothing once the record is lost too.
+        if let Some(published) = host.slots().published(rescued.confirmed().slot) {
+            host.slots().keep_published(slot, &published)?;
+        }
+        Ok((written == found).then_some(record))
+    };
+    match mended(package) {
+        Ok(Some(record)) => {
+            tracing::warn!(slot = %record.confirmed().slot, "both slots were damaged: the package's binary is in one again");
+            record
+        }
+        Ok(None) => rescued,
+        Err(error) => {
+            tracing::warn!(%error, "the package's binary cannot be put into a slot");
+            rescued
+        }
+    }
 }
 
 fn health_of(host: &Host, installed: Installed) -> Binary {

@@ -10,7 +10,8 @@ mod words;
 
 use std::time::{Duration, Instant};
 
-use bc_protocol::session::{Outcome, TrialFacts};
+use bc_protocol::digest::Sha256;
+use bc_protocol::session::Outcome;
 use bc_protocol::spec::DaemonSection;
 
 use super::attempt::{Attempt, Ending};
@@ -18,7 +19,7 @@ use super::limits::RECORD_RETRY_AFTER;
 use super::running::Running;
 use super::watchdog::Stage;
 
-pub(crate) use words::{Done, Effect, Input, Job, JobId, Lost, Owner, Target, Wakeup};
+pub(crate) use words::{Done, Effect, Input, Job, JobId, Lost, Owner, Recorded, Target, Wakeup};
 
 use trial::{Hold, Trial};
 use words::Ended;
@@ -27,6 +28,8 @@ use words::Ended;
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     running: Running,
+    /// The confirmed binary's digest, where no slot holds it any more and the package's own binary runs.
+    lost: Option<Sha256>,
     stable_for: Duration,
     target: Target,
     owner: Owner,
@@ -57,14 +60,13 @@ enum Session {
 }
 
 impl Machine {
-    /// The machine of a process that has just started, with the record's word for its trial and its last attempt. The
-    /// trial is this process's own: its digest is the image's.
+    /// The machine of a process that has just started, with what the record says of it.
     pub(crate) fn new(
         running: Running,
-        trial: Option<TrialFacts>,
-        last: Option<Attempt>,
+        recorded: Recorded,
         stable_for: Duration,
     ) -> (Self, Vec<Effect>) {
+        let Recorded { trial, last, lost } = recorded;
         let (state, effects) = match trial {
             Some(facts) => (
                 State::OnTrial(Trial {
@@ -77,11 +79,16 @@ impl Machine {
             None => (State::Idle, vec![]),
         };
         let mut ended = Ended::default();
-        if let Some(last) = last.as_ref().filter(|last| last.is_final()) {
+        // Where a binary was lost, it depends on the target whether what has ended may be tried again.
+        if let Some(last) = last
+            .as_ref()
+            .filter(|last| last.is_final() && lost.is_none())
+        {
             ended.remember(last.id().clone());
         }
         let machine = Self {
             running,
+            lost,
             stable_for,
             target: Target::Anything,
             owner: Owner::Allows,
@@ -169,7 +176,8 @@ impl Machine {
         match self.target.clone() {
             Target::Anything => vec![],
             Target::Unreadable { attempt, problem } => {
-                if self.ended.contains(&attempt) {
+                let ended_before = |last: &Attempt| *last.id() == attempt && last.is_final();
+                if self.ended.contains(&attempt) || self.last.as_ref().is_some_and(ended_before) {
                     return vec![];
                 }
                 let ending = Ending::new(Outcome::Refused, "malformed", problem);
@@ -180,12 +188,12 @@ impl Machine {
     }
 
     fn consider_release(&mut self, section: DaemonSection, now: Instant) -> Vec<Effect> {
-        if self.ended.contains(&section.attempt) {
+        if self.has_ended(&section) {
             return vec![];
         }
         let attempt = self.attempt_of(&section);
         // What runs already is no work. The attempt still has to be answered.
-        if self.running.version == section.version && self.running.digest == section.sha256 {
+        if self.runs(&section) {
             let ending = Ending::new(Outcome::Confirmed, "", "it runs already");
             return self.start(Job::Note(attempt.ended(ending)));
         }
@@ -201,10 +209,32 @@ impl Machine {
         self.start_if_it_can(Job::Admit(section))
     }
 
+    /// Whether the section is of an attempt that is never tried again.
+    fn has_ended(&self, section: &DaemonSection) -> bool {
+        let is_over = |last: &Attempt| {
+            if self.lost == Some(section.sha256) {
+                last.is_final_for_repair(section.version.as_str())
+            } else {
+                last.is_final()
+            }
+        };
+        let last = self.last.as_ref();
+        self.ended.contains(&section.attempt)
+            || last.is_some_and(|last| *last.id() == section.attempt && is_over(last))
+    }
+
+    /// Whether a slot runs it. The package's own binary, which runs where the slots are damaged, is no release, though it
+    /// may have the same bytes as one.
+    fn runs(&self, section: &DaemonSection) -> bool {
+        self.lost.is_none()
+            && self.running.version == section.version
+            && self.running.digest == section.sha256
+    }
+
     fn attempt_of(&self, section: &DaemonSection) -> Attempt {
         self.last
             .clone()
-            .filter(|last| *last.id() == section.attempt)
+            .filter(|last| *last.id() == section.attempt && !last.is_final())
             .unwrap_or_else(|| Attempt::begun(section.attempt.clone(), section.version.as_str()))
     }
 

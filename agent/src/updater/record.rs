@@ -145,6 +145,38 @@ impl Record {
         self.notice
     }
 
+    /// The digest of the confirmed binary, where no slot holds it any more. A release that has it may be brought back
+    /// under an attempt that has ended.
+    pub(crate) fn lost(&self) -> Option<Sha256> {
+        match self.notice {
+            Some(Notice::Rescue) => Some(self.confirmed.digest),
+            Some(Notice::Recovered) | None => None,
+        }
+    }
+
+    /// The record with the package's binary, which has that digest, in the spare slot, and that slot. None where nothing
+    /// is lost, or where that binary is neither what was confirmed nor as good as any.
+    pub(crate) fn mended(self, package: Sha256) -> Option<(Slot, Self)> {
+        let (lost, slot) = (self.lost()?, self.spare()?);
+        let sequence = if package == lost {
+            self.confirmed.sequence
+        } else {
+            Sequence::PACKAGED
+        };
+        self.floor.admits(sequence).then_some(())?;
+        let confirmed = Installed {
+            slot,
+            sequence,
+            digest: package,
+        };
+        let record = Self {
+            confirmed,
+            notice: None,
+            ..self
+        };
+        Some((slot, record))
+    }
+
     /// The slot to start.
     pub(crate) fn chosen(&self) -> Installed {
         self.trial.as_ref().map_or(self.confirmed, Trial::installed)
@@ -189,12 +221,14 @@ impl Record {
                 found: trial.sequence,
             });
         }
+        let is_repair = self.lost() == Some(trial.digest);
         let attempt = match self.last_attempt {
-            Some(last) if *last.id() == trial.attempt => {
-                if last.is_final() {
-                    return Err(TransitionError::Ended { id: trial.attempt });
-                }
-                last.running()
+            Some(last) if *last.id() == trial.attempt && !last.is_final() => last.running(),
+            Some(last)
+                if *last.id() == trial.attempt
+                    && (!is_repair || last.is_final_for_repair(target)) =>
+            {
+                return Err(TransitionError::Ended { id: trial.attempt });
             }
             Some(_) | None => Attempt::begun(trial.attempt.clone(), target),
         };

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     fs::{File, Permissions},
     io::Write,
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::unix::fs::{FileExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     process::{Command, ExitStatus},
     time::Duration,
@@ -93,6 +93,15 @@ impl Node {
             .kill_on_drop(true)
             .spawn();
         Supervise(child.unwrap())
+    }
+
+    /// Damages a file of the node's folder as a bad disk does.
+    pub(crate) fn flip_a_byte_of(&self, name: &str) {
+        let path = self.folder.path().join("state").join(name);
+        let file = File::options().read(true).write(true).open(path).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, 4096).unwrap();
+        file.write_all_at(&[byte[0] ^ 1], 4096).unwrap();
     }
 
     /// The users of what the folder holds.

@@ -2,6 +2,7 @@
 
 mod on_trial;
 mod properties;
+mod rescue;
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use bc_protocol::sequence::Sequence;
 use bc_protocol::session::{Outcome, Phase, Slot, TrialFacts};
 use bc_protocol::spec::DaemonSection;
 
-use super::{Done, Effect, Input, Job, JobId, Lost, Machine, Owner, Target, Wakeup};
+use super::{Done, Effect, Input, Job, JobId, Lost, Machine, Owner, Recorded, Target, Wakeup};
 use crate::clock;
 use crate::updater::attempt::{Attempt, Ending};
 use crate::updater::running::Running;
@@ -78,14 +79,33 @@ impl Scene {
     }
 
     fn with_last(last: Option<Attempt>) -> Self {
-        Self::new(Machine::new(running("1.0.0"), None, last, HOLD))
+        let recorded = Recorded {
+            last,
+            ..Recorded::default()
+        };
+        Self::new(Machine::new(running("1.0.0"), recorded, HOLD))
+    }
+
+    /// A node whose package's own binary runs, since no slot holds the 1.1.0 that it had confirmed.
+    fn rescued(last: Option<Attempt>) -> Self {
+        let recorded = Recorded {
+            trial: None,
+            last,
+            lost: Some(section("1.1.0").sha256),
+        };
+        let mut scene = Self::new(Machine::new(running("1.0.0"), recorded, HOLD));
+        scene.input(Input::Welcomed);
+        scene
     }
 
     /// A node whose 1.1.0 is on trial.
     fn on_trial() -> Self {
-        let begun = Attempt::begun(attempt("1.1.0"), "1.1.0");
-        let trial = Some(trial("1.1.0"));
-        Self::new(Machine::new(running("1.1.0"), trial, Some(begun), HOLD))
+        let recorded = Recorded {
+            trial: Some(trial("1.1.0")),
+            last: Some(Attempt::begun(attempt("1.1.0"), "1.1.0")),
+            lost: None,
+        };
+        Self::new(Machine::new(running("1.1.0"), recorded, HOLD))
     }
 
     fn input(&mut self, input: Input) {

@@ -5,7 +5,6 @@ use bc_protocol::session::{AttemptFacts, Phase, Progress, TrialFacts};
 use super::trial::Hold;
 use super::words::Job;
 use super::{Machine, State};
-use crate::updater::attempt::Attempt;
 
 impl Machine {
     /// The trial that this process is.
@@ -22,13 +21,9 @@ impl Machine {
 
     /// The newest attempt. What the record does not hold yet has no end.
     pub(crate) fn last_attempt(&self) -> Option<AttemptFacts> {
-        let last = self.last.as_ref();
         match self.job().and_then(Job::section) {
-            Some(section) if last.is_none_or(|last| *last.id() != section.attempt) => {
-                let begun = Attempt::begun(section.attempt.clone(), section.version.as_str());
-                Some(begun.facts().clone())
-            }
-            Some(_) | None => last.map(|last| last.facts().clone()),
+            Some(section) => Some(self.attempt_of(section).facts().clone()),
+            None => self.last.as_ref().map(|last| last.facts().clone()),
         }
     }
 

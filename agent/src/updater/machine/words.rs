@@ -2,12 +2,25 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use bc_protocol::digest::Sha256;
 use bc_protocol::id::AttemptId;
+use bc_protocol::session::TrialFacts;
 use bc_protocol::spec::{DaemonSection, SpecError};
 
 use crate::updater::attempt::{Attempt, Ending};
 use crate::updater::limits::ENDED_ATTEMPTS_MAX;
 use crate::updater::watchdog::Stage;
+
+/// What the record says of a process that has just started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recorded {
+    /// The trial that this process is: its digest is the image's.
+    pub(crate) trial: Option<TrialFacts>,
+    /// The newest attempt.
+    pub(crate) last: Option<Attempt>,
+    /// The confirmed binary's digest, where no slot holds it any more.
+    pub(crate) lost: Option<Sha256>,
+}
 
 /// What the node is to run.
 #[derive(Clone, Debug, PartialEq, Eq)]

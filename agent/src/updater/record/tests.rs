@@ -90,6 +90,62 @@ fn only_the_digest_on_trial_can_be_confirmed() {
 }
 
 #[test]
+fn only_what_is_as_good_as_the_lost_binary_mends_a_record() {
+    let rescued = |record: Record| record.with_notice(Some(Notice::Rescue));
+    let new = Record::seeded(Slot::A, digest("package"));
+    let upgraded = on_trial().confirming(digest("seven")).unwrap();
+    for (record, package, mended) in [
+        (new.clone(), "package", None),
+        (rescued(new.clone()), "package", Some((Slot::B, 0))),
+        // A newer package, on a machine that never confirmed a release.
+        (rescued(new), "other", Some((Slot::B, 0))),
+        (rescued(upgraded.clone()), "seven", Some((Slot::A, 7))),
+        (rescued(upgraded), "package", None),
+    ] {
+        let floor = record.floor();
+        let found = record.mended(digest(package));
+        if let Some((slot, record)) = &found {
+            assert_eq!((record.confirmed().slot, record.notice()), (*slot, None));
+            assert_eq!(record.confirmed().digest, digest(package));
+            assert_eq!(record.floor(), floor);
+        }
+        let found = found.map(|(slot, record)| (slot, record.confirmed().sequence.get()));
+        assert_eq!(found, mended, "{package}");
+    }
+}
+
+#[test]
+fn what_was_lost_is_tried_again_under_an_attempt_that_has_ended() {
+    let confirmed = on_trial().confirming(digest("seven")).unwrap();
+    let again = trial(&confirmed, 7, "seven");
+    let other = trial(&confirmed, 8, "seven");
+    let rescued = confirmed.clone().with_notice(Some(Notice::Rescue));
+    assert!(confirmed.trying(again.clone(), "1.7.0").is_err());
+    let record = rescued.clone().trying(again, "1.7.0").unwrap();
+    assert_eq!(
+        record.last_attempt().unwrap().facts().outcome,
+        Outcome::Running
+    );
+    // It failed: not once more.
+    let failed = record.going_back(Ending::new(Outcome::Crashed, "crashed", "it ended"));
+    let once_more = trial(&failed, 7, "seven");
+    let id = once_more.attempt.clone();
+    let refused = failed
+        .with_notice(Some(Notice::Rescue))
+        .trying(once_more, "1.7.0");
+    assert_eq!(refused, Err(TransitionError::Ended { id }));
+    // And another binary is no repair.
+    let refused = rescued.trying(
+        Trial {
+            digest: digest("eight"),
+            ..other
+        },
+        "1.7.0",
+    );
+    assert!(matches!(refused, Err(TransitionError::Ended { .. })));
+}
+
+#[test]
 fn going_back_keeps_the_floor_and_says_why() {
     let record = went_back();
     assert_eq!(record.floor(), ReleaseFloor::NONE);

@@ -6,7 +6,8 @@ use bc_protocol::id::AttemptId;
 use bc_protocol::session::Outcome;
 use proptest::prelude::*;
 
-use super::{Done, Effect, HOLD, Input, Job, Lost, Scene, Target, failed, section};
+use super::{Done, Effect, HOLD, Input, Job, Lost, Scene, Target, attempt, failed, section};
+use crate::updater::attempt::{Attempt, Ending};
 
 /// What the world does to a machine.
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +146,15 @@ proptest! {
         happenings in prop::collection::vec(world(), 0..200),
     ) {
         play(Scene::settled(), &happenings)?;
+    }
+
+    #[test]
+    fn whatever_happens_what_was_lost_is_brought_back_once_an_attempt(
+        happenings in prop::collection::vec(world(), 0..200),
+    ) {
+        let ending = Ending::new(Outcome::Confirmed, "", "");
+        let confirmed = Attempt::begun(attempt("1.1.0"), "1.1.0").ended(ending);
+        play(Scene::rescued(Some(confirmed)), &happenings)?;
     }
 
     #[test]
