@@ -49,7 +49,7 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<
 /// Gives the finished file at `staged` the name `path`; both are in one folder. `file` is the open `staged`.
 pub(crate) fn put_in_place(staged: &Path, file: &File, path: &Path, mode: Mode) -> io::Result<()> {
     set_mode(file, mode)?;
-    fs::rename(staged, path)?;
+    rename_over(staged, path)?;
     // The rename itself is lost with the directory's page unless that is flushed too.
     sync_folder_of(path)
 }
@@ -69,13 +69,38 @@ pub(crate) fn replace_link(path: &Path, target: &Path) -> io::Result<()> {
     let staged = staging_name(path)?;
     remove_if_there(&staged)?;
     symlink(target, &staged)?;
-    fs::rename(&staged, path)?;
+    rename_over(&staged, path)?;
     sync_folder_of(path)
+}
+
+/// A folder in a file's place would keep the file from its name for ever, and no code of ours makes one: it is set aside.
+fn rename_over(staged: &Path, path: &Path) -> io::Result<()> {
+    match fs::rename(staged, path) {
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            set_aside(path)?;
+            fs::rename(staged, path)
+        }
+        renamed => renamed,
+    }
+}
+
+/// Moves a folder out of the way, to one known name beside it; what was set aside before goes.
+fn set_aside(folder: &Path) -> io::Result<()> {
+    let aside = hidden_name(folder, ".aside")?;
+    match fs::remove_dir_all(&aside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    tracing::warn!(folder = %folder.display(), aside = %aside.display(), "a folder lies in a file's place: it is set aside");
+    fs::rename(folder, aside)
 }
 
 /// Creates a file that nobody else has open: whatever lies at `path`, a link included, is gone first.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
-    remove_if_there(path)?;
+    match remove_if_there(path) {
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => set_aside(path)?,
+        removed => removed?,
+    }
     OpenOptions::new()
         .read(true)
         .write(true)
@@ -86,11 +111,15 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
 
 /// Where a file lies until it is complete: one known name beside `path`, so that leftovers never add up.
 pub(crate) fn staging_name(path: &Path) -> io::Result<PathBuf> {
+    hidden_name(path, ".new")
+}
+
+fn hidden_name(path: &Path, ending: &str) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut staged = std::ffi::OsString::from(".");
-    staged.push(name);
-    staged.push(".new");
-    Ok(path.with_file_name(staged))
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(ending);
+    Ok(path.with_file_name(hidden))
 }
 
 /// Removes the file at `path`; that there is none is as good.
@@ -223,6 +252,24 @@ mod tests {
         replace_file(&path, b"new", Mode::Readable).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::read(&victim).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_folder_in_a_files_place_is_set_aside_and_only_one_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record");
+        for name in ["record", ".record.new", "record"] {
+            fs::remove_file(&path).ok();
+            fs::create_dir(folder.path().join(name)).unwrap();
+            fs::File::create(folder.path().join(name).join("theirs")).unwrap();
+            replace_file(&path, b"bytes", Mode::Readable).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"bytes", "{name}");
+        }
+        assert!(folder.path().join(".record.aside/theirs").exists());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+        fs::create_dir(folder.path().join("current")).unwrap();
+        replace_link(&folder.path().join("current"), Path::new("slots/a")).unwrap();
+        assert!(folder.path().join("current").is_symlink());
     }
 
     #[test]

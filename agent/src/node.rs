@@ -53,7 +53,8 @@ use crate::{
     paths::Paths,
     tls::TlsError,
     updater::{
-        host::{Host, HostError},
+        executor::{self, BootError},
+        host::Host,
         operations::Operations,
         running,
     },
@@ -85,7 +86,7 @@ pub(crate) enum NodeError {
     Version(#[from] VersionError),
     /// The record.
     #[error(transparent)]
-    Host(#[from] HostError),
+    Record(#[from] BootError),
     /// The image that runs.
     #[error("expected to read the binary that runs, found that it cannot be read")]
     Image(#[source] io::Error),
@@ -323,7 +324,7 @@ fn setting(
     remembered: Option<&NodeSpec>,
 ) -> Result<(Setting, Reporter), NodeError> {
     let host = Host::new(start.paths.clone(), &start.config);
-    let record = host.status()?;
+    let record = executor::to_run_by(&host, &start.config.package_binary)?;
     let version = start.build.version.parse()?;
     let running = running::identify(&start.paths, &record, version).map_err(NodeError::Image)?;
     tracing::info!(

@@ -36,8 +36,8 @@ use pause::Pause;
 use probe::Probe;
 use trial::Expiry;
 
-/// How long a node has to end by itself. A service manager gives us longer than that.
-const STOP_GRACE: Duration = Duration::from_secs(5);
+/// How long a node has to end by itself: longer than its Goodbye takes, and with what follows within five seconds.
+const STOP_GRACE: Duration = Duration::from_secs(4);
 
 /// The wait before the watchdog tries again to write what it has decided.
 const EXPIRE_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -125,6 +125,15 @@ enum Turn {
     Stop,
 }
 
+/// What is to start.
+enum Booted {
+    As(Box<Record>),
+    /// Not even that could be decided.
+    Failed,
+    /// Somebody stopped us meanwhile.
+    Stopped,
+}
+
 /// How one start ended.
 enum Watched {
     Died(Death),
@@ -145,12 +154,14 @@ impl Supervisor {
             }
         }
         // A node that its operator stopped stays stopped, and does not come back on trial.
-        trial::cancel(&self.supervision.host);
+        trial::cancel(&self.supervision.host).await;
     }
 
     async fn turn(&mut self) -> Turn {
-        let Some(record) = self.boot().await else {
-            return Turn::Again(self.pause.after_failure());
+        let record = match self.boot().await {
+            Booted::As(record) => record,
+            Booted::Failed => return Turn::Again(self.pause.after_failure()),
+            Booted::Stopped => return Turn::Stop,
         };
         let trial = running_trial(&record);
         let output = match trial {
@@ -180,22 +191,27 @@ impl Supervisor {
         }
     }
 
-    /// Decides what starts; None where not even that could be done.
-    async fn boot(&mut self) -> Option<Record> {
+    /// Decides what starts. Somebody else may hold the record for as long as he likes: a stop does not wait for him.
+    async fn boot(&mut self) -> Booted {
         let evidence = Evidence {
             death: self.death.take(),
             ..Evidence::none()
         };
         let Supervision { host, package, .. } = self.supervision.clone();
-        match spawn_blocking(move || executor::boot(&host, &package, evidence)).await {
-            Ok(Ok(record)) => Some(record),
+        let booting = spawn_blocking(move || executor::boot(&host, &package, evidence));
+        let booted = tokio::select! {
+            booted = booting => booted,
+            () = self.signals.stop() => return Booted::Stopped,
+        };
+        match booted {
+            Ok(Ok(record)) => Booted::As(Box::new(record)),
             Ok(Err(error)) => {
                 tracing::error!(error = %with_causes(&error), "nothing can be started");
-                None
+                Booted::Failed
             }
             Err(error) => {
                 tracing::error!(%error, "nothing can be started");
-                None
+                Booted::Failed
             }
         }
     }
@@ -214,7 +230,15 @@ impl Supervisor {
             }
             let Some(trial) = trial else { continue };
             let reach = probe.as_ref().map_or(Reach::Assumed, Probe::verdict);
-            match trial::expire(&self.supervision.host, trial, (child, reach)).await {
+            let expiry = tokio::select! {
+                expiry = trial::expire(&self.supervision.host, trial, (child, reach)) => Some(expiry),
+                () = self.signals.stop() => None,
+            };
+            let Some(expiry) = expiry else {
+                child.stop(STOP_GRACE).await;
+                return Watched::Stopped;
+            };
+            match expiry {
                 Expiry::WentBack => {
                     child.kill().await;
                     return Watched::WentBack;

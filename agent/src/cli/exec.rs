@@ -13,7 +13,8 @@ use thiserror::Error;
 
 use super::{CommandError, Global};
 use crate::paths::Paths;
-use crate::updater::host::{Host, HostError};
+use crate::updater::executor;
+use crate::updater::host::Host;
 use crate::updater::record::{Notice, Record};
 
 /// Become the binary that the record names
@@ -49,8 +50,6 @@ impl Role {
 /// Why this process did not become another.
 #[derive(Debug, Error)]
 pub(super) enum ExecError {
-    #[error(transparent)]
-    Host(#[from] HostError),
     #[error("expected a record whose binary is not below its floor, found one that is")]
     BelowFloor,
     #[error("expected the trial's start to be counted, found that bcd boot has not run before it")]
@@ -76,7 +75,7 @@ impl Exec {
             die_with(Pid::from_raw(parent))?;
         }
         let host = Host::new(paths, &config);
-        let record = host.status().map_err(ExecError::Host)?;
+        let record = executor::to_run_by(&host, &config.package_binary)?;
         let path = binary(self.role, &record, host.paths())?;
         // Every release, older and newer, understands these: they are the contract between a boot loader and a slot.
         let source = Command::new(&path)

@@ -18,6 +18,7 @@ use crate::hold;
 use crate::identity;
 use crate::node::memory;
 use crate::paths::Paths;
+use crate::updater::executor;
 use crate::updater::host::{Host, PRODUCT};
 use crate::updater::record::{Notice, Record};
 
@@ -87,7 +88,7 @@ impl ShowStatus {
     pub(super) fn run(self, global: &Global, build: Build) -> Result<(), CommandError> {
         let (config, paths) = global.load()?;
         let host = Host::new(paths, &config);
-        let record = host.status()?;
+        let record = executor::to_run_by(&host, &config.package_binary)?;
         let status = status_of(&host, &record, build);
         let shown = match self.output {
             Format::Text => text_of(&status),

@@ -28,7 +28,10 @@ impl Supervise {
             config,
             log: global.log.clone(),
         };
-        runtime()?.block_on(supervise(supervision))?;
-        Ok(())
+        let runtime = runtime()?;
+        let ended = runtime.block_on(supervise(supervision));
+        // What still waits for somebody else's lock is not waited for.
+        runtime.shutdown_background();
+        Ok(ended?)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bc_protocol::session::Outcome;
 use tokio::task::spawn_blocking;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::child::Child;
 use crate::clock;
@@ -21,6 +21,9 @@ const LOCK_TRIES_MAX: u32 = 20;
 
 /// The wait between two tries.
 const LOCK_RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// How long a stop waits for whoever holds the record.
+const CANCEL_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What the record says of a trial whose time seems to be up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,16 +115,25 @@ fn try_expire(host: &Host, trial: &Trial, evidence: Evidence) -> Result<Option<E
     Ok(Some(Expiry::WentBack))
 }
 
-/// Goes back because the node is being stopped. Without a trial nothing changes.
-pub(super) fn cancel(host: &Host) {
+/// Goes back because the node is being stopped. Without a trial nothing changes. Whoever holds the record for longer than
+/// a stop may take is left alone: the next start finds the trial, and counts.
+pub(super) async fn cancel(host: &Host) {
     let Ok(record) = host.status() else { return };
-    let Some(trial) = record.trial() else { return };
+    let Some(attempt) = record.trial().map(|trial| trial.attempt.clone()) else {
+        return;
+    };
     let message = "expected the trial to go on, found that the node was stopped";
     let ending = Ending::new(Outcome::Cancelled, "stopped", message);
-    match host.cancel(&trial.attempt, ending) {
-        Ok(_) => {
-            tracing::warn!(attempt = %trial.attempt, "going back: the node was stopped on trial")
+    let (host, id) = (host.clone(), attempt.clone());
+    let cancelled = spawn_blocking(move || host.cancel(&id, ending));
+    match timeout(CANCEL_PATIENCE, cancelled).await {
+        Ok(Ok(Ok(_))) => {
+            tracing::warn!(%attempt, "going back: the node was stopped on trial");
         }
-        Err(error) => tracing::error!(error = %with_causes(&error), "the trial cannot be ended"),
+        Ok(Ok(Err(error))) => {
+            tracing::error!(error = %with_causes(&error), "the trial cannot be ended");
+        }
+        Ok(Err(error)) => tracing::error!(%error, "the trial was not ended"),
+        Err(_) => tracing::error!(%attempt, "the trial cannot be ended: the record is held"),
     }
 }

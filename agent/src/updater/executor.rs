@@ -36,6 +36,12 @@ pub(crate) enum BootError {
         #[source]
         source: io::Error,
     },
+    #[error("expected to read {package}, found that it cannot be read", package = package.display())]
+    Package {
+        package: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("expected to copy {package} into a slot, found that it cannot be done", package = package.display())]
     Seed {
         package: PathBuf,
@@ -209,20 +215,58 @@ fn any_release(host: &Host) -> bool {
 /// Both copies of the record are lost. What the slots can prove is all that is left: the newest signed binary runs, and
 /// its sequence is the floor. Where neither proves anything, the package's own binary is the only trusted one.
 fn recover(host: &Host, locked: &Locked<'_>, package: &Path) -> Result<Record, BootError> {
-    let newest = [Slot::A, Slot::B]
-        .into_iter()
-        .filter_map(|slot| proven(host, slot))
-        .max_by_key(|installed| installed.sequence);
-    let record = match newest {
+    let record = match newest_proven(host) {
         Some(installed) => Record::recovered(installed),
-        None => seed(host, locked, package)?.with_notice(Some(Notice::Recovered)),
+        None => match seed(host, locked, package) {
+            Ok(record) => record.with_notice(Some(Notice::Recovered)),
+            Err(error) => {
+                tracing::error!(error = %with_causes(&error), "no slot can be filled: the package's own binary runs where it lies");
+                return without_slots(package);
+            }
+        },
     };
-    locked.write(&record)?;
+    if let Err(error) = locked.write(&record) {
+        // What the slots prove, they prove to whoever starts next too: a disk that takes nothing keeps no node from
+        // running.
+        tracing::error!(error = %with_causes(&error), "the record cannot be written");
+    }
     tracing::error!(
         slot = %record.confirmed().slot, floor = %record.floor(),
         "both copies of the record were lost: it was made anew from what the slots hold"
     );
     Ok(record)
+}
+
+/// The record to run by, for whoever cannot write one: what the disk says, or what the slots prove where it says nothing
+/// that can be read.
+pub(crate) fn to_run_by(host: &Host, package: &Path) -> Result<Record, BootError> {
+    match host.store().read() {
+        Found::Record(record) => Ok(*record),
+        Found::Nothing if !any_release(host) => Err(StoreError::NoRecord.into()),
+        Found::Nothing | Found::Unreadable => match newest_proven(host) {
+            Some(installed) => Ok(Record::recovered(installed)),
+            None => without_slots(package),
+        },
+    }
+}
+
+/// No slot proves anything, and none can be written: the package's own binary runs from where it lies.
+fn without_slots(package: &Path) -> Result<Record, BootError> {
+    let digest = File::open(package)
+        .and_then(|mut binary| files::content_of(&mut binary))
+        .map_err(|source| BootError::Package {
+            package: package.to_owned(),
+            source,
+        })?
+        .digest;
+    Ok(Record::seeded(SEEDED, digest).with_notice(Some(Notice::Rescue)))
+}
+
+fn newest_proven(host: &Host) -> Option<Installed> {
+    [Slot::A, Slot::B]
+        .into_iter()
+        .filter_map(|slot| proven(host, slot))
+        .max_by_key(|installed| installed.sequence)
 }
 
 fn proven(host: &Host, slot: Slot) -> Option<Installed> {

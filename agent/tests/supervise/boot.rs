@@ -110,6 +110,46 @@ fn a_lost_record_is_made_anew_from_the_newest_signed_slot() {
     }
 }
 
+/// Folders where both copies belong, full ones too: they are set aside.
+#[test]
+fn folders_in_the_places_of_both_copies_are_in_nobodys_way() {
+    let world = slots_only(4, 9);
+    for name in [
+        "update.json",
+        "update.json.1",
+        ".update.json.new",
+        "current",
+    ] {
+        world.put(&format!("node/{name}/theirs"), b"", 0o644);
+    }
+    assert!(world.run(&["boot"]).status.success());
+    assert_eq!(world.read_record().unwrap()["floor"], 9);
+    assert_eq!(status(&world)["notice"], "recovered");
+    assert!(world.path("node/current").is_symlink());
+    assert!(world.path("node/.update.json.aside/theirs").exists());
+}
+
+/// A record that can be neither read nor written: what the slots prove runs all the same, and says what happened.
+#[test]
+fn a_record_that_cannot_be_made_anew_keeps_no_signed_binary_from_running() {
+    let world = slots_only(4, 9);
+    // The way is blocked for whatever would be set aside.
+    for name in ["update.json", "update.json.1"] {
+        world.put(&format!("node/{name}/theirs"), b"", 0o644);
+        world.put(&format!("node/.{name}.aside"), b"", 0o644);
+    }
+    let booted = world.run(&["boot"]);
+    let said = String::from_utf8(booted.stderr).unwrap();
+    assert!(booted.status.success(), "{said}");
+    assert!(said.contains("the record cannot be written"), "{said}");
+    // The script of the newest slot ends with its sequence.
+    assert_eq!(world.run(&["exec", "node"]).status.code(), Some(9));
+    assert_eq!(
+        (&status(&world)["notice"], &status(&world)["floor"]),
+        (&json!("recovered"), &json!(9))
+    );
+}
+
 #[test]
 fn a_removed_record_lowers_no_floor() {
     let world = slots_only(4, 9);

@@ -137,6 +137,26 @@ fn a_trial_confirmed_in_time_is_left_alone() {
     assert!(fs::exists(format!("/proc/{trial}")).unwrap());
 }
 
+/// Somebody who holds the record keeps nothing from being stopped, neither a start nor a stop on trial.
+#[test]
+fn a_stop_waits_for_nobody_who_holds_the_record() {
+    let world = on_trial("echo $$ > $here/trial.pid; exec sleep 1000", 0o755, "60s");
+    world.put("node/update.lock", b"", 0o600);
+    let lock = fs::File::open(world.path("node/update.lock")).unwrap();
+    lock.lock().unwrap();
+    let mut waiting = world.supervise();
+    waiting.says("waiting for the record");
+    waiting.stops_within_five_seconds();
+    assert!(!fs::exists(world.path("trial.pid")).unwrap());
+
+    lock.unlock().unwrap();
+    let mut running = world.supervise();
+    let trial = world.pid("trial.pid");
+    lock.lock().unwrap();
+    running.stops_within_five_seconds();
+    gone(trial);
+}
+
 #[test]
 fn a_stop_on_trial_goes_back_and_stays_stopped() {
     let world = on_trial("echo $$ > $here/trial.pid; exec sleep 1000", 0o755, "60s");

@@ -186,6 +186,15 @@ impl Supervisor {
         until("the supervisor's end", || self.process.try_wait().unwrap())
     }
 
+    /// Stops it as a service manager does, which waits no longer.
+    pub(crate) fn stops_within_five_seconds(&mut self) {
+        let begun = now();
+        self.signal(Signal::SIGTERM);
+        assert_eq!(self.wait().code(), Some(0));
+        let took = now().duration_since(begun).unwrap();
+        assert!(took < Duration::from_secs(5), "it took {took:?}");
+    }
+
     /// Waits for a line of its log.
     pub(crate) fn says(&self, text: &str) {
         loop {

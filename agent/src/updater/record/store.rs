@@ -71,7 +71,14 @@ impl Store {
     /// Waits until nobody else changes the record.
     pub(crate) fn lock(&self) -> Result<Locked<'_>, StoreError> {
         let file = self.open_lock()?;
-        file.lock().map_err(|source| self.lock_error(source))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                tracing::debug!("waiting for the record: somebody else changes it");
+                file.lock().map_err(|source| self.lock_error(source))?;
+            }
+            Err(TryLockError::Error(source)) => return Err(self.lock_error(source)),
+        }
         Ok(Locked::new(self, file))
     }
 
