@@ -6,7 +6,6 @@
 use std::{collections::BTreeSet, io, path::Path};
 
 use bc_protocol::id::{TenantId, TokenId};
-use sqlx::Row as _;
 use thiserror::Error;
 
 use super::{
@@ -20,6 +19,7 @@ use crate::{
     db::{
         Db, Tx,
         column::{json, parsed, undecodable},
+        query, query_scalar,
     },
     files,
 };
@@ -73,7 +73,7 @@ pub(crate) enum TokenError {
 /// The subject that holds a bearer text.
 pub(crate) async fn authenticate(db: &Db, text: &str) -> Result<Subject, TokenError> {
     let bearer = Bearer::<TokenId>::parse(text).ok_or(TokenError::Unknown)?;
-    let row = sqlx::query(
+    let row = query(
         "SELECT tenant, subject, secret_sha256, permissions FROM api_tokens
          WHERE id = $1 AND revoked_at IS NULL",
     )
@@ -137,7 +137,7 @@ pub(crate) fn permissions(request: &CreateToken) -> Result<BTreeSet<Action>, Tok
 /// Makes the first token, if there has never been one, and writes it to `admin.token` in the data folder.
 pub(crate) async fn ensure_first(db: &Db, data_dir: &Path, now: Moment) -> Result<(), TokenError> {
     let mut tx = db.begin().await?;
-    let any: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM api_tokens)")
+    let any: bool = query_scalar("SELECT EXISTS (SELECT 1 FROM api_tokens)")
         .fetch_one(&mut *tx)
         .await?;
     if any {
@@ -172,7 +172,7 @@ async fn insert(
     now: Moment,
 ) -> Result<(), sqlx::Error> {
     let permissions: Vec<String> = subject.permissions.iter().map(Action::to_string).collect();
-    sqlx::query(
+    query(
         "INSERT INTO api_tokens (id, tenant, subject, secret_sha256, permissions, created_at)
          VALUES ($1, $2, $3, $4, $5, $6)",
     )

@@ -6,12 +6,12 @@
 use std::{error::Error, str::FromStr};
 
 use serde::de::DeserializeOwned;
-use sqlx::{Row, sqlite::SqliteRow};
 
+use super::Row;
 use crate::clock::Moment;
 
 /// A text that reads as `T`.
-pub(crate) fn parsed<T>(row: &SqliteRow, column: &'static str) -> Result<T, sqlx::Error>
+pub(crate) fn parsed<T>(row: &Row, column: &'static str) -> Result<T, sqlx::Error>
 where
     T: FromStr<Err: Error + Send + Sync + 'static>,
 {
@@ -20,10 +20,7 @@ where
 }
 
 /// A text that reads as `T`, or NULL.
-pub(crate) fn parsed_option<T>(
-    row: &SqliteRow,
-    column: &'static str,
-) -> Result<Option<T>, sqlx::Error>
+pub(crate) fn parsed_option<T>(row: &Row, column: &'static str) -> Result<Option<T>, sqlx::Error>
 where
     T: FromStr<Err: Error + Send + Sync + 'static>,
 {
@@ -33,16 +30,13 @@ where
 }
 
 /// A text that is JSON.
-pub(crate) fn json<T: DeserializeOwned>(
-    row: &SqliteRow,
-    column: &'static str,
-) -> Result<T, sqlx::Error> {
+pub(crate) fn json<T: DeserializeOwned>(row: &Row, column: &'static str) -> Result<T, sqlx::Error> {
     let text: &str = row.try_get(column)?;
     serde_json::from_str(text).map_err(|source| undecodable(column, source))
 }
 
 /// A whole number that fits into `T`.
-pub(crate) fn number<T>(row: &SqliteRow, column: &'static str) -> Result<T, sqlx::Error>
+pub(crate) fn number<T>(row: &Row, column: &'static str) -> Result<T, sqlx::Error>
 where
     T: TryFrom<i64, Error: Error + Send + Sync + 'static>,
 {
@@ -51,13 +45,13 @@ where
 }
 
 /// A time.
-pub(crate) fn moment(row: &SqliteRow, column: &'static str) -> Result<Moment, sqlx::Error> {
+pub(crate) fn moment(row: &Row, column: &'static str) -> Result<Moment, sqlx::Error> {
     row.try_get(column).map(Moment::from_millis)
 }
 
 /// A time, or NULL.
 pub(crate) fn moment_option(
-    row: &SqliteRow,
+    row: &Row,
     column: &'static str,
 ) -> Result<Option<Moment>, sqlx::Error> {
     let millis: Option<i64> = row.try_get(column)?;

@@ -25,7 +25,7 @@ const HISTORY: &[(&str, &str)] = &[
 ];
 
 /// Every migration, numbered by its place.
-pub(super) fn all() -> Migrator {
+pub(super) fn sqlite() -> Migrator {
     let numbered = (1_i64..).zip(HISTORY);
     let migrations = numbered.map(|(number, &(name, sql))| {
         let sql = sql.into_sql_str();

@@ -7,7 +7,11 @@
 use bc_protocol::id::{EventId, TenantId};
 use serde_json::Value;
 
-use crate::{chance, clock::Moment, db::Tx};
+use crate::{
+    chance,
+    clock::Moment,
+    db::{Tx, query},
+};
 
 /// An event that is about to be written.
 #[derive(Clone, Debug)]
@@ -27,37 +31,36 @@ pub(crate) struct Draft<'a> {
 /// The actor of what control does by itself.
 pub(crate) const CONTROL: &str = "control";
 
-/// Writes one event. Called last in a transaction where that is possible, for others wait for its row.
-pub(crate) async fn publish(tx: &mut Tx, draft: Draft<'_>, now: Moment) -> Result<(), sqlx::Error> {
-    let position: i64 = sqlx::query_scalar(
-        "INSERT INTO counters (name, value) VALUES ('events', 1)
-         ON CONFLICT (name) DO UPDATE SET value = value + 1
-         RETURNING value",
-    )
-    .fetch_one(&mut **tx)
-    .await?;
+/// Writes one event, when everything else in its transaction is written: whoever publishes waits for the one row that
+/// counts positions.
+pub(crate) fn publish(tx: &mut Tx, draft: Draft<'_>, now: Moment) {
     let id = EventId::random(now.unix_ms(), chance::bits());
-    sqlx::query(
-        "INSERT INTO events (position, id, type, subject, tenant, actor, data, at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-    )
-    .bind(position)
-    .bind(id.as_str())
-    .bind(draft.kind)
-    .bind(draft.subject)
-    .bind(draft.tenant.as_str())
-    .bind(draft.actor)
-    .bind(draft.data.to_string())
-    .bind(now.millis())
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
+    tx.at_last(query(
+        "INSERT INTO counters (name, value) VALUES ('events', 1)
+         ON CONFLICT (name) DO UPDATE SET value = counters.value + 1",
+    ));
+    tx.at_last(
+        query(
+            "INSERT INTO events (position, id, type, subject, tenant, actor, data, at)
+             SELECT value, $1, $2, $3, $4, $5, $6, $7 FROM counters WHERE name = 'events'",
+        )
+        .bind(id.as_str())
+        .bind(draft.kind)
+        .bind(draft.subject)
+        .bind(draft.tenant.as_str())
+        .bind(draft.actor)
+        .bind(draft.data.to_string())
+        .bind(now.millis()),
+    );
 }
 
 #[cfg(test)]
 mod tests {
     use super::{CONTROL, Draft, publish};
-    use crate::{clock::Moment, db::tests::fresh};
+    use crate::{
+        clock::Moment,
+        db::{query_scalar, tests::fresh},
+    };
 
     fn draft(tenant: &bc_protocol::id::TenantId) -> Draft<'_> {
         Draft {
@@ -77,17 +80,16 @@ mod tests {
         let now = Moment::from_millis(1_700_000_000_000);
         for kept in [true, false, true] {
             let mut tx = db.begin().await.unwrap();
-            publish(&mut tx, draft(&tenant), now).await.unwrap();
-            publish(&mut tx, draft(&tenant), now).await.unwrap();
+            publish(&mut tx, draft(&tenant), now);
+            publish(&mut tx, draft(&tenant), now);
             if kept {
                 tx.commit().await.unwrap();
             }
         }
-        let positions: Vec<i64> =
-            sqlx::query_scalar("SELECT position FROM events ORDER BY position")
-                .fetch_all(db.reader())
-                .await
-                .unwrap();
+        let positions: Vec<i64> = query_scalar("SELECT position FROM events ORDER BY position")
+            .fetch_all(db.reader())
+            .await
+            .unwrap();
         assert_eq!(positions, [1, 2, 3, 4]);
     }
 }

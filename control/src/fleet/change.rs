@@ -14,6 +14,7 @@ use crate::{
     db::{
         Db, Tx,
         column::{json as column_json, moment_option, parsed, undecodable},
+        query,
     },
     event::outbox::{Draft, publish},
     fleet::join::check_labels,
@@ -28,7 +29,7 @@ pub(crate) async fn update(
 ) -> Result<Node, NodeError> {
     let (tenant, node) = (&request.tenant_id, &request.node_id);
     let mut tx = db.begin().await?;
-    let row = sqlx::query(
+    let row = query(
         "SELECT said_labels, set_labels FROM nodes
          WHERE id = $1 AND tenant = $2 AND removed_at IS NULL",
     )
@@ -46,7 +47,7 @@ pub(crate) async fn update(
         };
     }
     check_labels(&set).map_err(|_| NodeError::Labels)?;
-    sqlx::query(
+    query(
         "UPDATE nodes SET set_labels = $2, labels = $3, maintenance = coalesce($4, maintenance)
          WHERE id = $1",
     )
@@ -63,7 +64,7 @@ pub(crate) async fn update(
         actor,
         data: json!({ "labels": request.labels, "maintenance": request.maintenance }),
     };
-    publish(&mut tx, draft, now).await?;
+    publish(&mut tx, draft, now);
     tx.commit().await?;
     node::get(db, tenant, node).await
 }
@@ -78,7 +79,7 @@ pub(crate) async fn remove(
 ) -> Result<RemovedNode, NodeError> {
     let (tenant, node) = (&request.tenant_id, &request.node_id);
     let mut tx = db.begin().await?;
-    let row = sqlx::query("SELECT pool_id, removed_at FROM nodes WHERE id = $1 AND tenant = $2")
+    let row = query("SELECT pool_id, removed_at FROM nodes WHERE id = $1 AND tenant = $2")
         .bind(node.as_str())
         .bind(tenant.as_str())
         .fetch_optional(&mut *tx)
@@ -101,7 +102,7 @@ pub(crate) async fn remove(
         actor,
         data: json!({ "poolId": removed.pool_id }),
     };
-    publish(&mut tx, draft, now).await?;
+    publish(&mut tx, draft, now);
     tx.commit().await?;
     tracing::info!(%node, actor, "a node was removed");
     Ok(removed)
@@ -109,23 +110,23 @@ pub(crate) async fn remove(
 
 async fn take_out(tx: &mut Tx, removed: &RemovedNode) -> Result<(), sqlx::Error> {
     let (node, pool) = (removed.id.as_str(), removed.pool_id.as_str());
-    sqlx::query("UPDATE nodes SET removed_at = $2 WHERE id = $1")
+    query("UPDATE nodes SET removed_at = $2 WHERE id = $1")
         .bind(node)
         .bind(removed.removed_at.millis())
         .execute(&mut **tx)
         .await?;
-    sqlx::query("UPDATE node_facts SET online = 0, since = $2 WHERE node_id = $1 AND online = 1")
+    query("UPDATE node_facts SET online = 0, since = $2 WHERE node_id = $1 AND online = 1")
         .bind(node)
         .bind(removed.removed_at.millis())
         .execute(&mut **tx)
         .await?;
     // All its reasons at once, also those of rollouts that have ended: there is nobody left who could be disrupted.
-    let reasons = sqlx::query("DELETE FROM disruptions WHERE node_id = $1")
+    let reasons = query("DELETE FROM disruptions WHERE node_id = $1")
         .bind(node)
         .execute(&mut **tx)
         .await?
         .rows_affected();
-    sqlx::query("UPDATE pools SET nodes = nodes - 1, disrupted = disrupted - $2 WHERE id = $1")
+    query("UPDATE pools SET nodes = nodes - 1, disrupted = disrupted - $2 WHERE id = $1")
         .bind(pool)
         .bind(i64::from(reasons > 0))
         .execute(&mut **tx)

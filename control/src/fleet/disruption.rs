@@ -5,7 +5,10 @@
 
 use bc_protocol::id::{NodeId, PoolId};
 
-use crate::{clock::Moment, db::Tx};
+use crate::{
+    clock::Moment,
+    db::{Tx, query, query_scalar},
+};
 
 /// Adds a reason for which the node is disrupted; a reason that it has already changes nothing.
 pub(crate) async fn occupy(
@@ -15,7 +18,7 @@ pub(crate) async fn occupy(
     reason: &str,
     now: Moment,
 ) -> Result<(), sqlx::Error> {
-    let added = sqlx::query(
+    let added = query(
         "INSERT INTO disruptions (node_id, reason, pool_id, since) VALUES ($1, $2, $3, $4)
          ON CONFLICT (node_id, reason) DO NOTHING",
     )
@@ -26,7 +29,7 @@ pub(crate) async fn occupy(
     .execute(&mut **tx)
     .await?;
     if added.rows_affected() == 1 && reasons(tx, node).await? == 1 {
-        sqlx::query("UPDATE pools SET disrupted = disrupted + 1 WHERE id = $1")
+        query("UPDATE pools SET disrupted = disrupted + 1 WHERE id = $1")
             .bind(pool.as_str())
             .execute(&mut **tx)
             .await?;
@@ -36,7 +39,7 @@ pub(crate) async fn occupy(
 
 /// Takes a reason away; one that the node does not have changes nothing.
 pub(crate) async fn vacate(tx: &mut Tx, node: &NodeId, reason: &str) -> Result<(), sqlx::Error> {
-    let pool: Option<String> = sqlx::query_scalar(
+    let pool: Option<String> = query_scalar(
         "DELETE FROM disruptions WHERE node_id = $1 AND reason = $2 RETURNING pool_id",
     )
     .bind(node.as_str())
@@ -47,7 +50,7 @@ pub(crate) async fn vacate(tx: &mut Tx, node: &NodeId, reason: &str) -> Result<(
         return Ok(());
     };
     if reasons(tx, node).await? == 0 {
-        sqlx::query("UPDATE pools SET disrupted = disrupted - 1 WHERE id = $1")
+        query("UPDATE pools SET disrupted = disrupted - 1 WHERE id = $1")
             .bind(pool)
             .execute(&mut **tx)
             .await?;
@@ -56,7 +59,7 @@ pub(crate) async fn vacate(tx: &mut Tx, node: &NodeId, reason: &str) -> Result<(
 }
 
 async fn reasons(tx: &mut Tx, node: &NodeId) -> Result<i64, sqlx::Error> {
-    sqlx::query_scalar("SELECT count(*) FROM disruptions WHERE node_id = $1")
+    query_scalar("SELECT count(*) FROM disruptions WHERE node_id = $1")
         .bind(node.as_str())
         .fetch_one(&mut **tx)
         .await
@@ -72,7 +75,7 @@ mod tests {
     use super::{occupy, vacate};
     use crate::{
         clock::Moment,
-        db::{Db, tests::fresh},
+        db::{Db, query, query_scalar, tests::fresh},
     };
 
     const REASONS: [&str; 2] = ["rollout_a", "wf_b"];
@@ -93,14 +96,14 @@ mod tests {
             "INSERT INTO join_tokens (id, tenant, pool_id, secret_sha256, uses_max, expires_at, created_at, created_by)
              VALUES ('t', 't', $1, x'00', 1, 0, 0, 'x')",
         ] {
-            sqlx::query(statement)
+            query(statement)
                 .bind(pool().as_str())
                 .execute(&mut *tx)
                 .await
                 .unwrap();
         }
         for number in 0..3_u8 {
-            sqlx::query(
+            query(
                 "INSERT INTO nodes (id, tenant, pool_id, join_token_id, spki, labels, joined_at)
                  VALUES ($1, 't', $2, 't', $3, '{}', 0)",
             )
@@ -116,7 +119,7 @@ mod tests {
     }
 
     async fn disrupted(db: &Db) -> i64 {
-        sqlx::query_scalar("SELECT disrupted FROM pools")
+        query_scalar("SELECT disrupted FROM pools")
             .fetch_one(db.reader())
             .await
             .unwrap()

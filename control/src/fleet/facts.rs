@@ -14,7 +14,6 @@ use bc_protocol::{
     link::{Event, NodeReport, SessionClosed, SessionOpened},
     session::Facts,
 };
-use sqlx::Row as _;
 use thiserror::Error;
 
 use crate::{
@@ -22,6 +21,7 @@ use crate::{
     db::{
         Tx,
         column::{number, parsed, signed},
+        query, query_scalar,
     },
 };
 
@@ -96,7 +96,7 @@ pub(crate) async fn link_opened(
     gateway: &GatewayId,
     now: Moment,
 ) -> Result<Option<u64>, sqlx::Error> {
-    let link: Option<i64> = sqlx::query_scalar(
+    let link: Option<i64> = query_scalar(
         "UPDATE gateways SET link = link + 1, linked = 1, linked_since = $2 WHERE id = $1
          RETURNING link",
     )
@@ -115,7 +115,7 @@ pub(crate) async fn link_closed(
     link: u64,
     now: Moment,
 ) -> Result<(), sqlx::Error> {
-    sqlx::query(
+    query(
         "UPDATE gateways SET linked = 0, linked_since = $3 WHERE id = $1 AND link = $2 AND linked = 1",
     )
     .bind(gateway.as_str())
@@ -143,7 +143,7 @@ struct Session<'a> {
 }
 
 async fn current_link(tx: &mut Tx, gateway: &GatewayId) -> Result<i64, sqlx::Error> {
-    let link: Option<i64> = sqlx::query_scalar("SELECT link FROM gateways WHERE id = $1")
+    let link: Option<i64> = query_scalar("SELECT link FROM gateways WHERE id = $1")
         .bind(gateway.as_str())
         .fetch_optional(&mut **tx)
         .await?;
@@ -170,7 +170,7 @@ async fn open(
     // Whoever was named on a link is pushed its spec there, also where nothing about it is new.
     applied.changed.insert(opened.node.clone());
     if newer {
-        notice::attempts(tx, &before, &opened.facts, from.now).await?;
+        notice::attempts(tx, &before, &opened.facts, from.now);
     }
     notice::presence(tx, &before, from.now).await?;
     Ok(())
@@ -192,7 +192,7 @@ async fn report(
     };
     if newest(tx, from, session, (report.report, &report.facts)).await? {
         applied.changed.insert(report.node.clone());
-        notice::attempts(tx, &before, &report.facts, from.now).await?;
+        notice::attempts(tx, &before, &report.facts, from.now);
         notice::presence(tx, &before, from.now).await?;
     }
     Ok(())
@@ -225,7 +225,7 @@ async fn listed(tx: &mut Tx, from: Source<'_>, applied: &mut Applied) -> Result<
         let Some(after) = Before::read(tx, &node).await? else {
             continue;
         };
-        notice::offline(tx, &after, from.now).await?;
+        notice::offline(tx, &after, from.now);
         applied.changed.insert(node);
     }
     Ok(())
@@ -269,7 +269,7 @@ struct StoredSession {
 
 impl Before {
     async fn read(tx: &mut Tx, node: &NodeId) -> Result<Option<Self>, sqlx::Error> {
-        let row = sqlx::query(
+        let row = query(
             "SELECT n.tenant, n.removed_at, f.connect_seq, f.session_id, f.online, f.version,
                     f.attempt_id, f.attempt_final = 1 OR f.attempt_outcome = 'confirmed' AS attempt_ended
              FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id WHERE n.id = $1",
@@ -293,8 +293,8 @@ impl Before {
         Ok(Some(Self {
             node: node.clone(),
             tenant: parsed(&row, "tenant")?,
-            removed: row.try_get::<Option<i64>, _>("removed_at")?.is_some(),
-            online: row.try_get::<Option<bool>, _>("online")?.unwrap_or(false),
+            removed: row.try_get::<Option<i64>>("removed_at")?.is_some(),
+            online: row.try_get::<Option<bool>>("online")?.unwrap_or(false),
             stored,
             attempt: attempt.zip(ended),
             version: row.try_get("version")?,

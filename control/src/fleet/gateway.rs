@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use bc_protocol::id::GatewayId;
-use sqlx::{Row as _, sqlite::SqliteRow};
 use thiserror::Error;
 use url::Url;
 
@@ -17,8 +16,9 @@ use crate::{
     chance,
     clock::Moment,
     db::{
-        Db,
+        Db, Row,
         column::{moment, parsed},
+        query,
     },
 };
 
@@ -80,7 +80,7 @@ pub(crate) async fn enrol(
     host_of(&request.url)?;
     let expires_at = now.plus(TOKEN_LIFE);
     let bearer = Bearer::fresh(GatewayId::random(now.unix_ms(), chance::bits()));
-    let written = sqlx::query(
+    let written = query(
         "INSERT INTO gateways
              (id, name, url, token_sha256, token_expires_at, created_at, created_by)
          VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (name) DO NOTHING",
@@ -126,7 +126,7 @@ pub(crate) async fn join(
 ) -> Result<JoinedGateway, GatewayError> {
     let bearer = Bearer::<GatewayId>::parse(bearer).ok_or(GatewayError::UnknownToken)?;
     let mut tx = db.begin().await?;
-    let row = sqlx::query("SELECT * FROM gateways WHERE id = $1")
+    let row = query("SELECT * FROM gateways WHERE id = $1")
         .bind(bearer.id().as_str())
         .fetch_optional(&mut *tx)
         .await?
@@ -144,7 +144,7 @@ pub(crate) async fn join(
             if at <= now {
                 return Err(GatewayError::Expired { at });
             }
-            sqlx::query("UPDATE gateways SET spki = $2, enrolled_at = $3 WHERE id = $1")
+            query("UPDATE gateways SET spki = $2, enrolled_at = $3 WHERE id = $1")
                 .bind(bearer.id().as_str())
                 .bind(key.spki())
                 .bind(now.millis())
@@ -168,7 +168,7 @@ pub(crate) async fn join(
 
 /// The gateways, by name.
 pub(crate) async fn list(db: &Db) -> Result<Vec<Gateway>, GatewayError> {
-    let rows = sqlx::query("SELECT * FROM gateways ORDER BY name")
+    let rows = query("SELECT * FROM gateways ORDER BY name")
         .fetch_all(db.reader())
         .await?;
     Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
@@ -177,19 +177,19 @@ pub(crate) async fn list(db: &Db) -> Result<Vec<Gateway>, GatewayError> {
 /// Forgets every link: those of an earlier process are gone with it. Called once at start.
 pub(crate) async fn forget_links(db: &Db, now: Moment) -> Result<(), sqlx::Error> {
     let mut tx = db.begin().await?;
-    sqlx::query("UPDATE gateways SET linked = 0, linked_since = $1 WHERE linked = 1")
+    query("UPDATE gateways SET linked = 0, linked_since = $1 WHERE linked = 1")
         .bind(now.millis())
         .execute(&mut *tx)
         .await?;
     tx.commit().await
 }
 
-fn read(row: &SqliteRow) -> Result<Gateway, sqlx::Error> {
+fn read(row: &Row) -> Result<Gateway, sqlx::Error> {
     Ok(Gateway {
         id: parsed(row, "id")?,
         name: row.try_get("name")?,
         url: row.try_get("url")?,
-        enrolled: row.try_get::<Option<i64>, _>("enrolled_at")?.is_some(),
+        enrolled: row.try_get::<Option<i64>>("enrolled_at")?.is_some(),
         linked: row.try_get("linked")?,
     })
 }

@@ -11,7 +11,6 @@ use bc_protocol::{
     limits::{LABEL_BYTES_MAX, LABELS_MAX},
 };
 use serde_json::json;
-use sqlx::Row as _;
 use thiserror::Error;
 
 use super::{
@@ -24,8 +23,9 @@ use crate::{
     chance,
     clock::Moment,
     db::{
-        Db, Tx,
+        Conn, Db, Tx,
         column::{moment, number, parsed, undecodable},
+        query, query_scalar,
     },
     event::outbox::{Draft, publish},
 };
@@ -116,7 +116,7 @@ pub(crate) async fn create_token(
     if pool.archived_at.is_some() {
         return Err(PoolError::Archived.into());
     }
-    sqlx::query(
+    query(
         "INSERT INTO join_tokens
              (id, tenant, pool_id, secret_sha256, uses_max, expires_at, created_at, created_by)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -183,7 +183,7 @@ struct Token {
 
 impl Token {
     async fn find(tx: &mut Tx, bearer: &Bearer<JoinTokenId>) -> Result<Self, JoinError> {
-        let row = sqlx::query(
+        let row = query(
             "SELECT t.*, p.archived_at FROM join_tokens t JOIN pools p ON p.id = t.pool_id
              WHERE t.id = $1",
         )
@@ -201,8 +201,8 @@ impl Token {
             uses: number(&row, "uses")?,
             uses_max: number(&row, "uses_max")?,
             expires_at: moment(&row, "expires_at")?,
-            revoked: row.try_get::<Option<i64>, _>("revoked_at")?.is_some(),
-            archived: row.try_get::<Option<i64>, _>("archived_at")?.is_some(),
+            revoked: row.try_get::<Option<i64>>("revoked_at")?.is_some(),
+            archived: row.try_get::<Option<i64>>("archived_at")?.is_some(),
         })
     }
 
@@ -235,16 +235,15 @@ async fn node_of(
     token: &Token,
     key: &CertifiedKey,
 ) -> Result<Option<NodeId>, JoinError> {
-    let row =
-        sqlx::query("SELECT id, removed_at FROM nodes WHERE join_token_id = $1 AND spki = $2")
-            .bind(token.id.as_str())
-            .bind(key.spki())
-            .fetch_optional(&mut **tx)
-            .await?;
+    let row = query("SELECT id, removed_at FROM nodes WHERE join_token_id = $1 AND spki = $2")
+        .bind(token.id.as_str())
+        .bind(key.spki())
+        .fetch_optional(&mut **tx)
+        .await?;
     let Some(row) = row else {
         return Ok(None);
     };
-    if row.try_get::<Option<i64>, _>("removed_at")?.is_some() {
+    if row.try_get::<Option<i64>>("removed_at")?.is_some() {
         return Err(JoinError::Removed);
     }
     if token.revoked {
@@ -262,13 +261,13 @@ async fn admit(
 ) -> Result<NodeId, JoinError> {
     token.check(now)?;
     let node = NodeId::random(now.unix_ms(), chance::bits());
-    sqlx::query("UPDATE join_tokens SET uses = uses + 1 WHERE id = $1")
+    query("UPDATE join_tokens SET uses = uses + 1 WHERE id = $1")
         .bind(token.id.as_str())
         .execute(&mut **tx)
         .await?;
     let labels_json =
         serde_json::to_string(labels).map_err(|error| undecodable("labels", error))?;
-    sqlx::query(
+    query(
         "INSERT INTO nodes (id, tenant, pool_id, join_token_id, spki, labels, said_labels, joined_at)
          VALUES ($1, $2, $3, $4, $5, $6, $6, $7)",
     )
@@ -281,7 +280,7 @@ async fn admit(
     .bind(now.millis())
     .execute(&mut **tx)
     .await?;
-    sqlx::query("UPDATE pools SET nodes = nodes + 1 WHERE id = $1")
+    query("UPDATE pools SET nodes = nodes + 1 WHERE id = $1")
         .bind(token.pool.as_str())
         .execute(&mut **tx)
         .await?;
@@ -292,7 +291,7 @@ async fn admit(
         actor: token.id.as_str(),
         data: json!({ "poolId": token.pool, "labels": labels }),
     };
-    publish(tx, draft, now).await?;
+    publish(tx, draft, now);
     Ok(node)
 }
 
@@ -309,9 +308,9 @@ pub(super) fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Join
 }
 
 /// Where nodes find gateways.
-pub(super) async fn gateway_urls(tx: &mut Tx) -> Result<Vec<String>, sqlx::Error> {
-    sqlx::query_scalar("SELECT url FROM gateways WHERE enrolled_at IS NOT NULL ORDER BY id")
-        .fetch_all(&mut **tx)
+pub(super) async fn gateway_urls(conn: &mut Conn) -> Result<Vec<String>, sqlx::Error> {
+    query_scalar("SELECT url FROM gateways WHERE enrolled_at IS NOT NULL ORDER BY id")
+        .fetch_all(conn)
         .await
 }
 

@@ -7,14 +7,14 @@ use bc_protocol::{
     limits::{LABEL_BYTES_MAX, LABELS_MAX},
     session::Facts,
 };
-use sqlx::{Row as _, sqlite::SqliteRow};
 use thiserror::Error;
 
 use crate::{
     api::fleet::{ListNodes, Node, Reported},
     db::{
-        Db,
+        Db, Row,
         column::{json, moment, moment_option, number, parsed, undecodable},
+        query, query_scalar,
     },
     fleet::pool::{self, PoolError},
 };
@@ -46,10 +46,10 @@ WHERE n.removed_at IS NULL AND n.tenant = $1
 /// The tenant's nodes, or those of one pool.
 pub(crate) async fn list(db: &Db, request: &ListNodes) -> Result<Vec<Node>, NodeError> {
     if let Some(pool_id) = &request.pool_id {
-        let mut conn = db.reader().acquire().await?;
+        let mut conn = db.reader().begin().await?;
         pool::find(&mut conn, &request.tenant_id, pool_id).await?;
     }
-    let rows = sqlx::query(NODES)
+    let rows = query(NODES)
         .bind(request.tenant_id.as_str())
         .bind(request.pool_id.as_ref().map(|pool| pool.as_str()))
         .bind(None::<&str>)
@@ -60,7 +60,7 @@ pub(crate) async fn list(db: &Db, request: &ListNodes) -> Result<Vec<Node>, Node
 
 /// One node.
 pub(crate) async fn get(db: &Db, tenant: &TenantId, node: &NodeId) -> Result<Node, NodeError> {
-    let row = sqlx::query(NODES)
+    let row = query(NODES)
         .bind(tenant.as_str())
         .bind(None::<&str>)
         .bind(node.as_str())
@@ -74,7 +74,7 @@ pub(crate) async fn get(db: &Db, tenant: &TenantId, node: &NodeId) -> Result<Nod
 /// node is refused when its first fact arrives here.
 pub(crate) async fn removed(db: &Db) -> Result<Vec<NodeId>, sqlx::Error> {
     const REMOVED_MAX: u32 = 50_000;
-    let ids: Vec<String> = sqlx::query_scalar(
+    let ids: Vec<String> = query_scalar(
         "SELECT id FROM nodes WHERE removed_at IS NOT NULL ORDER BY removed_at DESC LIMIT $1",
     )
     .bind(REMOVED_MAX)
@@ -85,7 +85,7 @@ pub(crate) async fn removed(db: &Db) -> Result<Vec<NodeId>, sqlx::Error> {
         .collect()
 }
 
-fn read(row: &SqliteRow) -> Result<Node, sqlx::Error> {
+fn read(row: &Row) -> Result<Node, sqlx::Error> {
     let facts: Option<&str> = row.try_get("facts")?;
     let reported = facts
         .map(serde_json::from_str::<Facts>)
@@ -97,7 +97,7 @@ fn read(row: &SqliteRow) -> Result<Node, sqlx::Error> {
         pool_id: parsed(row, "pool_id")?,
         labels: json(row, "labels")?,
         set_labels: json(row, "set_labels")?,
-        online: row.try_get::<Option<bool>, _>("online")?.unwrap_or(false),
+        online: row.try_get::<Option<bool>>("online")?.unwrap_or(false),
         since: moment_option(row, "since")?,
         maintenance: row.try_get("maintenance")?,
         generation: number(row, "generation")?,

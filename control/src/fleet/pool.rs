@@ -6,7 +6,6 @@ use bc_protocol::{
     id::{PoolId, TenantId},
     share::Share,
 };
-use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 use thiserror::Error;
 
 use crate::{
@@ -14,8 +13,9 @@ use crate::{
     chance,
     clock::Moment,
     db::{
-        Db,
+        Conn, Db, Row,
         column::{moment, moment_option, number, parsed, undecodable},
+        query, query_scalar,
     },
 };
 
@@ -52,7 +52,7 @@ pub(crate) async fn create(db: &Db, request: &CreatePool, now: Moment) -> Result
     let id = PoolId::random(now.unix_ms(), chance::bits());
     let mut tx = db.begin().await?;
     refuse_taken(&mut tx, &request.tenant_id, &request.name, &id).await?;
-    sqlx::query(
+    query(
         "INSERT INTO pools (id, tenant, name, budget_ppm, created_at) VALUES ($1, $2, $3, $4, $5)",
     )
     .bind(id.as_str())
@@ -69,7 +69,7 @@ pub(crate) async fn create(db: &Db, request: &CreatePool, now: Moment) -> Result
 
 /// The tenant's pools, by name; archived ones too.
 pub(crate) async fn list(db: &Db, tenant: &TenantId) -> Result<Vec<Pool>, PoolError> {
-    let rows = sqlx::query("SELECT * FROM pools WHERE tenant = $1 ORDER BY name, id")
+    let rows = query("SELECT * FROM pools WHERE tenant = $1 ORDER BY name, id")
         .bind(tenant.as_str())
         .fetch_all(db.reader())
         .await?;
@@ -78,7 +78,7 @@ pub(crate) async fn list(db: &Db, tenant: &TenantId) -> Result<Vec<Pool>, PoolEr
 
 /// One pool.
 pub(crate) async fn get(db: &Db, request: &OnePool) -> Result<Pool, PoolError> {
-    let mut conn = db.reader().acquire().await?;
+    let mut conn = db.reader().begin().await?;
     find(&mut conn, &request.tenant_id, &request.pool_id).await
 }
 
@@ -97,7 +97,7 @@ pub(crate) async fn update(db: &Db, request: &UpdatePool) -> Result<Pool, PoolEr
         refuse_taken(&mut tx, tenant, name, id).await?;
     }
     let policy = request.policy.unwrap_or(pool.policy);
-    sqlx::query("UPDATE pools SET name = $2, budget_ppm = $3 WHERE id = $1")
+    query("UPDATE pools SET name = $2, budget_ppm = $3 WHERE id = $1")
         .bind(id.as_str())
         .bind(request.name.as_ref().unwrap_or(&pool.name))
         .bind(policy.disruption_budget.millionths())
@@ -112,7 +112,7 @@ pub(crate) async fn update(db: &Db, request: &UpdatePool) -> Result<Pool, PoolEr
 pub(crate) async fn archive(db: &Db, request: &OnePool, now: Moment) -> Result<Pool, PoolError> {
     let mut tx = db.begin().await?;
     find(&mut tx, &request.tenant_id, &request.pool_id).await?;
-    sqlx::query("UPDATE pools SET archived_at = $2 WHERE id = $1 AND archived_at IS NULL")
+    query("UPDATE pools SET archived_at = $2 WHERE id = $1 AND archived_at IS NULL")
         .bind(request.pool_id.as_str())
         .bind(now.millis())
         .execute(&mut *tx)
@@ -124,11 +124,11 @@ pub(crate) async fn archive(db: &Db, request: &OnePool, now: Moment) -> Result<P
 
 /// One pool of a tenant, in the caller's transaction or reader.
 pub(crate) async fn find(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn,
     tenant: &TenantId,
     id: &PoolId,
 ) -> Result<Pool, PoolError> {
-    let row = sqlx::query("SELECT * FROM pools WHERE id = $1 AND tenant = $2")
+    let row = query("SELECT * FROM pools WHERE id = $1 AND tenant = $2")
         .bind(id.as_str())
         .bind(tenant.as_str())
         .fetch_optional(conn)
@@ -137,7 +137,7 @@ pub(crate) async fn find(
     Ok(read(&row)?)
 }
 
-fn read(row: &SqliteRow) -> Result<Pool, sqlx::Error> {
+fn read(row: &Row) -> Result<Pool, sqlx::Error> {
     let disruption_budget = Share::from_millionths(number(row, "budget_ppm")?)
         .map_err(|error| undecodable("budget_ppm", error))?;
     Ok(Pool {
@@ -160,12 +160,12 @@ fn check_name(name: &str) -> Result<(), PoolError> {
 }
 
 async fn refuse_taken(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn,
     tenant: &TenantId,
     name: &str,
     id: &PoolId,
 ) -> Result<(), PoolError> {
-    let taken: bool = sqlx::query_scalar(
+    let taken: bool = query_scalar(
         "SELECT EXISTS (SELECT 1 FROM pools
          WHERE tenant = $1 AND name = $2 AND id <> $3 AND archived_at IS NULL)",
     )

@@ -9,7 +9,6 @@ use bc_protocol::{
     session::Certificate,
 };
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
-use sqlx::Row as _;
 use thiserror::Error;
 
 use super::{
@@ -17,7 +16,11 @@ use super::{
     gateway::{GatewayError, host_of},
     join::gateway_urls,
 };
-use crate::{api::fleet::JoinedNode, clock::Moment, db::Db};
+use crate::{
+    api::fleet::JoinedNode,
+    clock::Moment,
+    db::{Db, query},
+};
 
 /// Why a certificate is not renewed.
 #[derive(Debug, Error)]
@@ -53,15 +56,15 @@ pub(crate) async fn node(
     now: Moment,
 ) -> Result<JoinedNode, RenewError> {
     let mut tx = db.reader().begin().await?;
-    let row = sqlx::query("SELECT spki, removed_at FROM nodes WHERE id = $1")
+    let row = query("SELECT spki, removed_at FROM nodes WHERE id = $1")
         .bind(node.as_str())
-        .fetch_optional(&mut *tx)
+        .fetch_optional(&mut tx)
         .await?
         .ok_or(RenewError::Unknown)?;
-    if row.try_get::<&[u8], _>("spki")? != key.spki() {
+    if row.try_get::<&[u8]>("spki")? != key.spki() {
         return Err(RenewError::Unknown);
     }
-    if row.try_get::<Option<i64>, _>("removed_at")?.is_some() {
+    if row.try_get::<Option<i64>>("removed_at")?.is_some() {
         return Err(RenewError::Removed);
     }
     let gateways = gateway_urls(&mut tx).await?;
@@ -82,12 +85,12 @@ pub(crate) async fn gateway(
     key: &CertifiedKey,
     now: Moment,
 ) -> Result<Certificate, RenewError> {
-    let row = sqlx::query("SELECT spki, url FROM gateways WHERE id = $1")
+    let row = query("SELECT spki, url FROM gateways WHERE id = $1")
         .bind(gateway.as_str())
         .fetch_optional(db.reader())
         .await?
         .ok_or(RenewError::Unknown)?;
-    if row.try_get::<Option<&[u8]>, _>("spki")? != Some(key.spki()) {
+    if row.try_get::<Option<&[u8]>>("spki")? != Some(key.spki()) {
         return Err(RenewError::Unknown);
     }
     let host = host_of(row.try_get("url")?)?;

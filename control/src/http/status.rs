@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
 use super::{Shared, error::Refusal};
-use crate::api::error::ErrorObject;
+use crate::{api::error::ErrorObject, db::query_scalar};
 
 /// Alive: it answers.
 pub(super) async fn healthz() -> Json<Value> {
@@ -13,7 +13,7 @@ pub(super) async fn healthz() -> Json<Value> {
 
 /// Ready: its database answers too.
 pub(super) async fn readyz(State(app): State<Shared>) -> Result<Json<Value>, Refusal> {
-    let one: Result<i64, sqlx::Error> = sqlx::query_scalar("SELECT 1")
+    let one: Result<i64, sqlx::Error> = query_scalar("SELECT 1")
         .fetch_one(app.services.db.reader())
         .await;
     match one {

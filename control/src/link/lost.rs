@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     clock::Moment,
-    db::{Db, column::undecodable},
+    db::{Db, column::undecodable, query_scalar},
     fleet::facts::{self, FactsError},
 };
 
@@ -61,7 +61,7 @@ async fn lost(db: &Db, after: Duration) -> Result<Vec<GatewayId>, sqlx::Error> {
     let before = Moment::now()
         .millis()
         .saturating_sub(i64::try_from(after.as_millis()).unwrap_or(i64::MAX));
-    let ids: Vec<String> = sqlx::query_scalar(
+    let ids: Vec<String> = query_scalar(
         "SELECT id FROM gateways
          WHERE linked = 0 AND linked_since <= $1
            AND EXISTS (SELECT 1 FROM node_facts WHERE gateway_id = gateways.id AND online = 1)

@@ -13,7 +13,7 @@ use bc_protocol::{
 use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
 
 use super::{limits::SETTINGS, lost};
-use crate::{api::fleet::OneNode, clock::Moment, fleet::change};
+use crate::{api::fleet::OneNode, clock::Moment, db::query_scalar, fleet::change};
 use site::{Dialled, Link, Site, closed, listed, node, opened, report};
 
 fn spec(name: u8) -> FromControl {
@@ -142,7 +142,7 @@ async fn every_link_hears_of_a_removed_node_at_once() {
     let later = now.plus(Duration::from_secs(9));
     let again = change::remove(&site.services.db, "alice", &request, later).await;
     assert_eq!(again.unwrap().removed_at, now);
-    let nodes: i64 = sqlx::query_scalar("SELECT nodes FROM pools")
+    let nodes: i64 = query_scalar("SELECT nodes FROM pools")
         .fetch_one(site.services.db.reader())
         .await
         .unwrap();
@@ -279,7 +279,7 @@ async fn a_stop_ends_all_links() {
     a.ends().await;
     b.ends().await;
     done.unwrap();
-    let linked: i64 = sqlx::query_scalar("SELECT count(*) FROM gateways WHERE linked = 1")
+    let linked: i64 = query_scalar("SELECT count(*) FROM gateways WHERE linked = 1")
         .fetch_one(db.reader())
         .await
         .unwrap();

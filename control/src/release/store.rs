@@ -11,7 +11,6 @@ use bc_protocol::{
     sequence::Sequence,
     version::Version,
 };
-use sqlx::{SqliteConnection, sqlite::SqliteRow};
 use thiserror::Error;
 
 use super::{
@@ -22,8 +21,9 @@ use crate::{
     api, chance,
     clock::Moment,
     db::{
-        Db, Tx,
+        Conn, Db, Row, Tx,
         column::{moment, parsed},
+        query, query_scalar,
     },
     event::outbox::{Draft, publish},
 };
@@ -43,11 +43,11 @@ pub(crate) struct Registered {
 
 /// The release of a version, if there is one.
 pub(crate) async fn by_version(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn,
     version: &Version,
     trust: &Trust,
 ) -> Result<Option<Registered>, ReleaseError> {
-    let row = sqlx::query("SELECT * FROM daemon_releases WHERE version = $1")
+    let row = query("SELECT * FROM daemon_releases WHERE version = $1")
         .bind(version.as_str())
         .fetch_optional(conn)
         .await?;
@@ -56,7 +56,7 @@ pub(crate) async fn by_version(
 
 /// Every release, highest sequence first. Those that today's pins do not cover are left out, with a line in the log.
 pub(crate) async fn list(db: &Db, trust: &Trust) -> Result<Vec<Registered>, ReleaseError> {
-    let rows = sqlx::query("SELECT * FROM daemon_releases ORDER BY sequence DESC")
+    let rows = query("SELECT * FROM daemon_releases ORDER BY sequence DESC")
         .fetch_all(db.reader())
         .await?;
     let mut releases = Vec::with_capacity(rows.len());
@@ -78,7 +78,7 @@ pub(crate) async fn get(
     version: &Version,
     trust: &Trust,
 ) -> Result<Registered, ReleaseError> {
-    let mut conn = db.reader().acquire().await?;
+    let mut conn = db.reader().begin().await?;
     by_version(&mut conn, version, trust)
         .await?
         .ok_or_else(|| ReleaseError::NotRegistered {
@@ -118,16 +118,16 @@ pub(crate) async fn register(
     match verdict {
         Verdict::Stored => {}
         Verdict::Renewal => {
-            sqlx::query("UPDATE daemon_releases SET published = $2 WHERE version = $1")
+            query("UPDATE daemon_releases SET published = $2 WHERE version = $1")
                 .bind(candidate.version().as_str())
                 .bind(published)
                 .execute(&mut *tx)
                 .await?;
-            announce(&mut tx, "release.renewed", &candidate, by, now).await?;
+            announce(&mut tx, "release.renewed", &candidate, by, now);
         }
         Verdict::New => {
             insert(&mut tx, &candidate, by, now).await?;
-            announce(&mut tx, "release.registered", &candidate, by, now).await?;
+            announce(&mut tx, "release.registered", &candidate, by, now);
         }
     }
     // Read back before the commit: what was accepted is what will be served.
@@ -146,7 +146,7 @@ async fn same_version(
     trust: &Trust,
 ) -> Result<Option<InstalledManifest>, ReleaseError> {
     let published: Option<Vec<u8>> =
-        sqlx::query_scalar("SELECT published FROM daemon_releases WHERE version = $1")
+        query_scalar("SELECT published FROM daemon_releases WHERE version = $1")
             .bind(candidate.version().as_str())
             .fetch_optional(&mut **tx)
             .await?;
@@ -173,7 +173,7 @@ async fn insert(
     now: Moment,
 ) -> Result<(), sqlx::Error> {
     let id = ReleaseId::random(now.unix_ms(), chance::bits());
-    sqlx::query(
+    query(
         "INSERT INTO daemon_releases (id, version, sequence, published, registered_at, registered_by)
          VALUES ($1, $2, $3, $4, $5, $6)",
     )
@@ -188,13 +188,13 @@ async fn insert(
     Ok(())
 }
 
-async fn announce(
+fn announce(
     tx: &mut Tx,
     kind: &'static str,
     candidate: &SignedManifest,
     by: Registrar<'_>,
     now: Moment,
-) -> Result<(), sqlx::Error> {
+) {
     let draft = Draft {
         kind,
         subject: format!("release/{}", candidate.version()),
@@ -207,11 +207,11 @@ async fn announce(
             "signers": candidate.signers(),
         }),
     };
-    publish(tx, draft, now).await
+    publish(tx, draft, now);
 }
 
 async fn highest(tx: &mut Tx) -> Result<Option<Sequence>, sqlx::Error> {
-    let highest: Option<i64> = sqlx::query_scalar("SELECT max(sequence) FROM daemon_releases")
+    let highest: Option<i64> = query_scalar("SELECT max(sequence) FROM daemon_releases")
         .fetch_one(&mut **tx)
         .await?;
     let Some(highest) = highest.and_then(|highest| u64::try_from(highest).ok()) else {
@@ -222,8 +222,7 @@ async fn highest(tx: &mut Tx) -> Result<Option<Sequence>, sqlx::Error> {
         .map_err(|source| crate::db::column::undecodable("sequence", source))
 }
 
-fn read(row: &SqliteRow, trust: &Trust) -> Result<Registered, ReleaseError> {
-    use sqlx::Row as _;
+fn read(row: &Row, trust: &Trust) -> Result<Registered, ReleaseError> {
     let published: &[u8] = row.try_get("published")?;
     let manifest = match verify_installed(published, trust, PRODUCT) {
         Ok(manifest) => manifest,

@@ -41,6 +41,3 @@ pub(crate) const REASON_CHARS_MAX: usize = 500;
 
 /// Rollouts that `rollouts.list` gives.
 pub(crate) const LISTED_MAX: i64 = 100;
-
-/// Rows of one INSERT: SQLite takes at most 32,766 values a statement.
-pub(crate) const INSERT_ROWS_MAX: usize = 3_000;

@@ -14,7 +14,10 @@ mod queries;
 use bc_protocol::id::RolloutId;
 use thiserror::Error;
 
-use crate::{db::Db, release::store::ReleaseError};
+use crate::{
+    db::{Db, query_scalar},
+    release::store::ReleaseError,
+};
 
 /// Why rows could not be read or written.
 #[derive(Debug, Error)]
@@ -47,7 +50,7 @@ pub(crate) enum StoreError {
 
 /// Rollouts that a pass can change: those that are under way, and those that still hold places of nodes.
 pub(crate) async fn active(db: &Db) -> Result<Vec<RolloutId>, sqlx::Error> {
-    let ids: Vec<String> = sqlx::query_scalar(
+    let ids: Vec<String> = query_scalar(
         "SELECT id FROM rollouts WHERE state IN ('running', 'paused')
          UNION
          SELECT DISTINCT reason FROM disruptions WHERE reason >= 'rollout_' AND reason < 'rollout`'

@@ -9,15 +9,15 @@ use bc_protocol::{
     sequence::ReleaseFloor,
     spec::{DaemonSection, NodeSpec},
 };
-use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 use thiserror::Error;
 
 use super::compute::{Age, Choice, NoSection, Rows, Touched, choose};
 use crate::{
     api::rollout::RowState,
     db::{
-        Db,
+        Conn, Db, Row,
         column::{moment, number, parsed, parsed_option, undecodable},
+        query,
     },
     release::store::{ReleaseError, by_version},
     rollout::target::{Target, Unfit},
@@ -70,7 +70,7 @@ async fn renumber(
     }
     read.generation = read.generation.saturating_add(1);
     let identity = read.identity();
-    sqlx::query(
+    query(
         "UPDATE nodes SET generation = $2, spec_version = $3, spec_sha256 = $4, spec_attempt = $5 WHERE id = $1",
     )
     .bind(node.as_str())
@@ -123,12 +123,12 @@ impl Read {
 }
 
 async fn read(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn,
     node: &NodeId,
     trust: &Trust,
     downloads_url: &str,
 ) -> Result<Option<Read>, SpecError> {
-    let row = sqlx::query(
+    let row = query(
         "SELECT n.pool_id, n.generation, n.spec_version, n.spec_sha256, n.spec_attempt,
                 json_extract(n.labels, '$.\"cpu.arch\"') AS arch, f.floor
          FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id
@@ -163,11 +163,8 @@ async fn read(
     }))
 }
 
-async fn touched(
-    conn: &mut SqliteConnection,
-    node: &NodeId,
-) -> Result<Option<Touched>, sqlx::Error> {
-    let row = sqlx::query(
+async fn touched(conn: &mut Conn, node: &NodeId) -> Result<Option<Touched>, sqlx::Error> {
+    let row = query(
         "SELECT o.id, o.created_at, o.version, r.state, r.from_version, r.attempt
          FROM rollout_nodes r JOIN rollouts o ON o.id = r.rollout_id
          WHERE r.node_id = $1 AND r.state NOT IN ('pending', 'skipped')
@@ -191,8 +188,8 @@ async fn touched(
     }))
 }
 
-async fn completed(conn: &mut SqliteConnection, pool: &str) -> Result<Option<Age>, sqlx::Error> {
-    let row = sqlx::query(
+async fn completed(conn: &mut Conn, pool: &str) -> Result<Option<Age>, sqlx::Error> {
+    let row = query(
         "SELECT o.id, o.created_at FROM rollout_pools p JOIN rollouts o ON o.id = p.rollout_id
          WHERE p.pool_id = $1 AND o.state = 'completed' AND o.narrowed = 0
          ORDER BY o.created_at DESC, o.id DESC LIMIT 1",
@@ -203,7 +200,7 @@ async fn completed(conn: &mut SqliteConnection, pool: &str) -> Result<Option<Age
     row.as_ref().map(age).transpose()
 }
 
-fn age(row: &SqliteRow) -> Result<Age, sqlx::Error> {
+fn age(row: &Row) -> Result<Age, sqlx::Error> {
     Ok(Age {
         created_at: moment(row, "created_at")?,
         rollout: parsed(row, "id")?,
@@ -211,8 +208,8 @@ fn age(row: &SqliteRow) -> Result<Age, sqlx::Error> {
 }
 
 async fn section(
-    conn: &mut SqliteConnection,
-    node: &SqliteRow,
+    conn: &mut Conn,
+    node: &Row,
     choice: Choice,
     (trust, downloads_url): (&Trust, &str),
 ) -> Result<Result<DaemonSection, NoSection>, SpecError> {
@@ -243,7 +240,7 @@ async fn section(
 }
 
 /// The floor that the node last reported; before its first report it is not known to refuse anything.
-fn floor(node: &SqliteRow) -> Result<ReleaseFloor, sqlx::Error> {
+fn floor(node: &Row) -> Result<ReleaseFloor, sqlx::Error> {
     let floor: Option<i64> = node.try_get("floor")?;
     let Some(floor) = floor else {
         return Ok(ReleaseFloor::NONE);

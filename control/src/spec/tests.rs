@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     api::rollout::{AbortRollout, RolloutState, RowState},
     clock::Moment,
+    db::query,
     rollout::{controller, service},
 };
 use fleet::{BAD, Fleet, states};
@@ -172,7 +173,7 @@ async fn one_rollout_that_errs_does_not_stop_the_others() {
         );
     }
     let mut tx = fleet.services.db.begin().await.unwrap();
-    sqlx::query("UPDATE rollouts SET soak_ms = -1 WHERE id = $1")
+    query("UPDATE rollouts SET soak_ms = -1 WHERE id = $1")
         .bind(ids[0].as_str())
         .execute(&mut *tx)
         .await

@@ -9,51 +9,46 @@ use serde_json::{Value, json};
 use super::Before;
 use crate::{
     clock::Moment,
-    db::Tx,
+    db::{Tx, query_scalar},
     event::outbox::{Draft, publish},
 };
 
 /// Tells that the node came or went, if it did.
 pub(super) async fn presence(tx: &mut Tx, before: &Before, now: Moment) -> Result<(), sqlx::Error> {
-    let online: bool = sqlx::query_scalar("SELECT online FROM node_facts WHERE node_id = $1")
+    let online: bool = query_scalar("SELECT online FROM node_facts WHERE node_id = $1")
         .bind(before.node.as_str())
         .fetch_one(&mut **tx)
         .await?;
     match (before.online, online) {
-        (false, true) => tell(tx, before, "node.online", json!({}), now).await,
-        (true, false) => offline(tx, before, now).await,
-        (true, true) | (false, false) => Ok(()),
+        (false, true) => tell(tx, before, "node.online", json!({}), now),
+        (true, false) => offline(tx, before, now),
+        (true, true) | (false, false) => {}
     }
+    Ok(())
 }
 
 /// Tells that the node went.
-pub(super) async fn offline(tx: &mut Tx, node: &Before, now: Moment) -> Result<(), sqlx::Error> {
-    tell(tx, node, "node.offline", json!({}), now).await
+pub(super) fn offline(tx: &mut Tx, node: &Before, now: Moment) {
+    tell(tx, node, "node.offline", json!({}), now);
 }
 
 /// Tells how an attempt ended, once.
-pub(super) async fn attempts(
-    tx: &mut Tx,
-    before: &Before,
-    facts: &Facts,
-    now: Moment,
-) -> Result<(), sqlx::Error> {
+pub(super) fn attempts(tx: &mut Tx, before: &Before, facts: &Facts, now: Moment) {
     let has_ended =
         |attempt: &&AttemptFacts| attempt.is_final || attempt.outcome == Outcome::Confirmed;
     let Some(attempt) = facts.last_attempt.as_ref().filter(has_ended) else {
-        return Ok(());
+        return;
     };
     let known = before
         .attempt
         .as_ref()
         .is_some_and(|(id, ended)| *ended && id == attempt.id.as_str());
     if known {
-        return Ok(());
+        return;
     }
-    let Some(kind) = kind_of_end(attempt.outcome) else {
-        return Ok(());
-    };
-    tell(tx, before, kind, particulars(before, facts, attempt), now).await
+    if let Some(kind) = kind_of_end(attempt.outcome) {
+        tell(tx, before, kind, particulars(before, facts, attempt), now);
+    }
 }
 
 fn kind_of_end(outcome: Outcome) -> Option<&'static str> {
@@ -84,13 +79,7 @@ fn particulars(before: &Before, facts: &Facts, attempt: &AttemptFacts) -> Value 
     })
 }
 
-async fn tell(
-    tx: &mut Tx,
-    about: &Before,
-    kind: &'static str,
-    data: Value,
-    now: Moment,
-) -> Result<(), sqlx::Error> {
+fn tell(tx: &mut Tx, about: &Before, kind: &'static str, data: Value, now: Moment) {
     let subject = format!("node/{}", about.node);
     // The node itself is the cause: nobody asked it to come, go or fail.
     let draft = Draft {
@@ -100,5 +89,5 @@ async fn tell(
         tenant: &about.tenant,
         data,
     };
-    publish(tx, draft, now).await
+    publish(tx, draft, now);
 }

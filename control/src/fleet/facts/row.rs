@@ -11,6 +11,7 @@ use crate::{
     db::{
         Tx,
         column::{json, signed, undecodable},
+        query, query_scalar,
     },
     fleet::change::merged,
 };
@@ -32,7 +33,7 @@ pub(super) async fn store_if_newer(
     let facts = reported.facts;
     let trial = facts.trial.as_ref();
     let attempt = facts.last_attempt.as_ref();
-    let written = sqlx::query(UPSERT)
+    let written = query(UPSERT)
         .bind(session.node.as_str())
         .bind(signed(session.connect_seq))
         .bind(signed(reported.report))
@@ -92,7 +93,7 @@ pub(super) async fn name_session(
     session: Session<'_>,
     upgrade_only: bool,
 ) -> Result<(), sqlx::Error> {
-    sqlx::query(
+    query(
         "UPDATE node_facts SET gateway_id = $4, link = $5, upgrade_only = $6,
              since = CASE WHEN online = 0 AND (SELECT ended_seq < $2 FROM nodes WHERE id = $1)
                           THEN $7 ELSE since END,
@@ -120,7 +121,7 @@ pub(super) async fn refresh_labels(
     if labels.is_empty() {
         return Ok(());
     }
-    let set = sqlx::query("SELECT set_labels FROM nodes WHERE id = $1 AND labels_seq < $2")
+    let set = query("SELECT set_labels FROM nodes WHERE id = $1 AND labels_seq < $2")
         .bind(session.node.as_str())
         .bind(signed(session.connect_seq))
         .fetch_optional(&mut **tx)
@@ -132,7 +133,7 @@ pub(super) async fn refresh_labels(
     let text = |labels: &BTreeMap<String, String>| {
         serde_json::to_string(labels).map_err(|error| undecodable("labels", error))
     };
-    sqlx::query("UPDATE nodes SET said_labels = $3, labels = $4, labels_seq = $2 WHERE id = $1")
+    query("UPDATE nodes SET said_labels = $3, labels = $4, labels_seq = $2 WHERE id = $1")
         .bind(session.node.as_str())
         .bind(signed(session.connect_seq))
         .bind(text(labels)?)
@@ -144,7 +145,7 @@ pub(super) async fn refresh_labels(
 
 /// Remembers that a session has ended, so that a late or repeated opening does not bring it back.
 pub(super) async fn end_session(tx: &mut Tx, session: Session<'_>) -> Result<(), sqlx::Error> {
-    sqlx::query(
+    query(
         "UPDATE nodes SET ended_seq = $2 WHERE id = $1 AND ended_seq < $2 AND NOT EXISTS (
              SELECT 1 FROM node_facts
              WHERE node_id = $1 AND connect_seq = $2 AND session_id <> $3)",
@@ -163,7 +164,7 @@ pub(super) async fn go_offline(
     session: Session<'_>,
     now: Moment,
 ) -> Result<bool, sqlx::Error> {
-    let written = sqlx::query(
+    let written = query(
         "UPDATE node_facts SET online = 0, since = $4
          WHERE node_id = $1 AND online = 1
            AND (connect_seq < $2 OR (connect_seq = $2 AND session_id = $3))",
@@ -182,7 +183,7 @@ pub(super) async fn unnamed_go_offline(
     tx: &mut Tx,
     from: Source<'_>,
 ) -> Result<Vec<NodeId>, sqlx::Error> {
-    let nodes: Vec<String> = sqlx::query_scalar(
+    let nodes: Vec<String> = query_scalar(
         "UPDATE node_facts SET online = 0, since = $3
          WHERE gateway_id = $1 AND online = 1 AND link < $2 RETURNING node_id",
     )

@@ -6,12 +6,11 @@ use bc_protocol::{
     session::{AttemptFacts, Facts, Outcome},
 };
 use proptest::prelude::*;
-use sqlx::Row as _;
 
 use super::{Applied, apply, link_closed, link_opened};
 use crate::{
     clock::Moment,
-    db::{Db, tests::fresh},
+    db::{Db, query, query_scalar, tests::fresh},
 };
 
 const NOW: Moment = Moment::from_millis(1_790_000_000_000);
@@ -37,9 +36,9 @@ async fn fleet() -> (Db, tempfile::TempDir) {
         "INSERT INTO join_tokens (id, tenant, pool_id, secret_sha256, uses_max, expires_at, created_at, created_by)
          VALUES ('t', 'root', 'p', x'00', 1, 0, 0, 'x')",
     ] {
-        sqlx::query(statement).execute(&mut *tx).await.unwrap();
+        query(statement).execute(&mut *tx).await.unwrap();
     }
-    sqlx::query(
+    query(
         "INSERT INTO nodes (id, tenant, pool_id, join_token_id, spki, labels, joined_at)
          VALUES ($1, 'root', 'p', 't', x'00', '{}', 0)",
     )
@@ -48,7 +47,7 @@ async fn fleet() -> (Db, tempfile::TempDir) {
     .await
     .unwrap();
     for name in ["a", "b"] {
-        sqlx::query(
+        query(
             "INSERT INTO gateways (id, name, url, token_sha256, token_expires_at, created_at, created_by)
              VALUES ($1, $2, 'wss://x/session', x'00', 0, 0, 'x')",
         )
@@ -154,7 +153,7 @@ async fn link(db: &Db, from: &str) -> u64 {
 
 /// Connection, report, what was observed, online, upgrade-only, labels: all that facts leave behind.
 async fn state(db: &Db) -> Option<(i64, i64, i64, bool, bool, String)> {
-    let row = sqlx::query(
+    let row = query(
         "SELECT f.*, n.labels FROM node_facts f JOIN nodes n ON n.id = f.node_id WHERE n.id = $1",
     )
     .bind(node().as_str())
@@ -176,7 +175,7 @@ async fn online(db: &Db) -> bool {
 }
 
 async fn events(db: &Db) -> Vec<String> {
-    sqlx::query_scalar("SELECT type FROM events ORDER BY position")
+    query_scalar("SELECT type FROM events ORDER BY position")
         .fetch_all(db.reader())
         .await
         .unwrap()
@@ -291,7 +290,7 @@ async fn only_the_newest_link_of_a_gateway_ends_it() {
             .await
             .unwrap();
         tx.commit().await.unwrap();
-        let found: bool = sqlx::query_scalar("SELECT linked FROM gateways WHERE name = 'a'")
+        let found: bool = query_scalar("SELECT linked FROM gateways WHERE name = 'a'")
             .fetch_one(db.reader())
             .await
             .unwrap();
@@ -303,7 +302,7 @@ async fn only_the_newest_link_of_a_gateway_ends_it() {
 async fn strangers_and_removed_nodes_are_named_and_not_stored() {
     let (db, _dir) = fleet().await;
     let mut tx = db.begin().await.unwrap();
-    sqlx::query("UPDATE nodes SET removed_at = 1")
+    query("UPDATE nodes SET removed_at = 1")
         .execute(&mut *tx)
         .await
         .unwrap();

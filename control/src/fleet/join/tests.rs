@@ -7,7 +7,7 @@ use super::{JoinError, create_token, join};
 use crate::{
     api::fleet::{CreateJoinToken, CreatePool, JoinNode, JoinedNode, OnePool, PoolPolicy},
     clock::Moment,
-    db::{Db, tests::fresh},
+    db::{Db, query, query_scalar, tests::fresh},
     fleet::{
         authority::{Authority, CertifiedKey, Lifetimes},
         pool,
@@ -78,7 +78,7 @@ impl Site {
     /// Nodes in the pool, uses of all tokens, `node.joined` events.
     async fn counts(&self) -> (u32, i64, i64) {
         let pool = pool::get(&self.db, &self.pool).await.unwrap();
-        let count = |sql: &'static str| sqlx::query_scalar(sql).fetch_one(self.db.reader());
+        let count = |sql: &'static str| query_scalar(sql).fetch_one(self.db.reader());
         let uses = count("SELECT coalesce(sum(uses), 0) FROM join_tokens").await;
         let events = count("SELECT count(*) FROM events WHERE type = 'node.joined'").await;
         (pool.nodes, uses.unwrap(), events.unwrap())
@@ -154,7 +154,7 @@ async fn a_token_that_is_over_lets_nobody_in() {
     let (expired, revoked) = (site.token(1).await, site.token(1).await);
     let mut tx = site.db.begin().await.unwrap();
     let (id, _) = revoked.split_once('.').unwrap();
-    sqlx::query("UPDATE join_tokens SET revoked_at = 1 WHERE id = $1")
+    query("UPDATE join_tokens SET revoked_at = 1 WHERE id = $1")
         .bind(id)
         .execute(&mut *tx)
         .await
@@ -228,7 +228,7 @@ async fn a_removed_node_does_not_come_back_with_its_key() {
     let node = request(&KeyPair::generate().unwrap());
     site.join(&token, &node).await.unwrap();
     let mut tx = site.db.begin().await.unwrap();
-    sqlx::query("UPDATE nodes SET removed_at = 1")
+    query("UPDATE nodes SET removed_at = 1")
         .execute(&mut *tx)
         .await
         .unwrap();
@@ -277,7 +277,7 @@ async fn a_node_renews_with_the_key_it_joined_with() {
     assert_eq!(renewed.authorities, joined.authorities);
     assert!(matches!(renew(&other).await, Err(RenewError::Unknown)));
     let mut tx = site.db.begin().await.unwrap();
-    sqlx::query("UPDATE nodes SET removed_at = 1")
+    query("UPDATE nodes SET removed_at = 1")
         .execute(&mut *tx)
         .await
         .unwrap();

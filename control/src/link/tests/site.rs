@@ -17,7 +17,6 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::{ClientConfig, RootCertStore, crypto::ring, version::TLS13};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _};
-use sqlx::Row as _;
 use tokio::{net::TcpStream, sync::Semaphore, task::JoinHandle, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_tungstenite::{WebSocketStream, client_async, tungstenite::Message};
@@ -26,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::{Shared, routes::Routes, serve, tls_server, turns::Turns};
 use crate::{
     clock::Moment,
-    db::{Db, tests::fresh},
+    db::{Db, query, query_scalar, tests::fresh},
     fleet::authority::{Authority, CertifiedKey, Lifetimes},
     rollout::service::Services,
 };
@@ -238,7 +237,7 @@ impl Site {
 
     /// The node's connection counter and whether it is online; none before its first fact.
     pub(super) async fn online(&self, name: u8) -> Option<(i64, bool)> {
-        let row = sqlx::query("SELECT connect_seq, online FROM node_facts WHERE node_id = $1")
+        let row = query("SELECT connect_seq, online FROM node_facts WHERE node_id = $1")
             .bind(node(name).as_str())
             .fetch_optional(self.services.db.reader())
             .await
@@ -247,7 +246,7 @@ impl Site {
     }
 
     pub(super) async fn linked(&self, name: &str) -> bool {
-        sqlx::query_scalar("SELECT linked FROM gateways WHERE id = $1")
+        query_scalar("SELECT linked FROM gateways WHERE id = $1")
             .bind(self.gateway(name).as_str())
             .fetch_one(self.services.db.reader())
             .await
@@ -271,7 +270,7 @@ impl Site {
             "nodes" => "UPDATE nodes SET spki = $2 WHERE id = $1",
             _ => "UPDATE gateways SET spki = $2 WHERE id = $1",
         };
-        sqlx::query(statement)
+        query(statement)
             .bind(id)
             .bind(spki)
             .execute(&mut *tx)
@@ -282,7 +281,7 @@ impl Site {
 
     pub(super) async fn remove(&self, name: u8) {
         let mut tx = self.services.db.begin().await.unwrap();
-        sqlx::query("UPDATE nodes SET removed_at = 1 WHERE id = $1")
+        query("UPDATE nodes SET removed_at = 1 WHERE id = $1")
             .bind(node(name).as_str())
             .execute(&mut *tx)
             .await
@@ -345,10 +344,10 @@ async fn fill(db: &Db) {
         "INSERT INTO join_tokens (id, tenant, pool_id, secret_sha256, uses_max, expires_at, created_at, created_by)
          VALUES ('t', 'root', 'pool_00000000000000000000000000', x'00', 1, 0, 0, 'x')",
     ] {
-        sqlx::query(statement).execute(&mut *tx).await.unwrap();
+        query(statement).execute(&mut *tx).await.unwrap();
     }
     for name in 0..3_u8 {
-        sqlx::query(
+        query(
             "INSERT INTO nodes (id, tenant, pool_id, join_token_id, spki, labels, joined_at)
              VALUES ($1, 'root', 'pool_00000000000000000000000000', 't', $2, '{}', 0)",
         )
@@ -359,7 +358,7 @@ async fn fill(db: &Db) {
         .unwrap();
     }
     for name in ["a", "b"] {
-        sqlx::query(
+        query(
             "INSERT INTO gateways (id, name, url, token_sha256, token_expires_at, created_at, created_by)
              VALUES ($1, $2, 'wss://x/session', x'00', 0, 0, 'x')",
         )

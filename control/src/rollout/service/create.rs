@@ -132,7 +132,7 @@ async fn write(
             "nodes": members.len(),
         }),
     };
-    publish(tx, draft, new.at).await?;
+    publish(tx, draft, new.at);
     Ok(stale)
 }
 

@@ -4,7 +4,7 @@ use bc_protocol::id::{RolloutId, TenantId};
 
 use super::StoreError;
 use crate::{
-    db::{Tx, column::signed},
+    db::{Tx, column::signed, query, query_scalar},
     event::outbox::{Draft, publish},
     fleet::disruption,
     rollout::{
@@ -45,7 +45,7 @@ pub(crate) async fn apply(tx: &mut Tx, snapshot: &Snapshot, plan: &Plan) -> Resu
             actor: &event.actor,
             data: event.data.clone(),
         };
-        publish(tx, draft, plan.at).await?;
+        publish(tx, draft, plan.at);
     }
     Ok(())
 }
@@ -53,7 +53,7 @@ pub(crate) async fn apply(tx: &mut Tx, snapshot: &Snapshot, plan: &Plan) -> Resu
 /// First: under another revision nothing is written. Gives the rollout's tenant.
 async fn head(tx: &mut Tx, plan: &Plan) -> Result<TenantId, StoreError> {
     let head = &plan.head;
-    let tenant: Option<String> = sqlx::query_scalar(
+    let tenant: Option<String> = query_scalar(
         "UPDATE rollouts SET revision = revision + 1, state = $3, reason = $4, wave = $5, wave_settled_at = $6,
              accepted_failures = $7, accepted_untried = $8, finished_at = $9, updated_at = $10
          WHERE id = $1 AND revision = $2 RETURNING tenant",
@@ -124,7 +124,7 @@ async fn row(tx: &mut Tx, plan: &Plan, change: &RowChange) -> Result<(), StoreEr
         Step::Fail(trouble) | Step::Skip(trouble) => Cells::settled(at, Some(trouble)),
     };
     let before = change.row.state;
-    let written = sqlx::query(
+    let written = query(
         "UPDATE rollout_nodes SET state = $4, from_version = coalesce($5, from_version),
              attempt = coalesce($6, attempt), started_at = coalesce($7, started_at), deadline_at = $8,
              finished_at = $9, error_code = $10, error = $11
@@ -152,7 +152,7 @@ async fn show(
     change: &RowChange,
     trouble: Option<&Trouble>,
 ) -> Result<(), StoreError> {
-    let written = sqlx::query(
+    let written = query(
         "UPDATE rollout_nodes SET error_code = $4, error = $5
          WHERE rollout_id = $1 AND place = $2 AND state = $3",
     )
@@ -179,7 +179,7 @@ fn one_row(plan: &Plan, change: &RowChange, written: u64) -> Result<(), StoreErr
 
 /// Its counters are in the plan's waves.
 async fn sweep(tx: &mut Tx, plan: &Plan, trouble: &Trouble) -> Result<(), sqlx::Error> {
-    sqlx::query(
+    query(
         "UPDATE rollout_nodes SET state = 'skipped', finished_at = $2, error_code = $3, error = $4
          WHERE rollout_id = $1 AND state = 'pending'",
     )
@@ -198,7 +198,7 @@ async fn tally(
     wave: u32,
     tally: &Tally,
 ) -> Result<(), sqlx::Error> {
-    sqlx::query(
+    query(
         "UPDATE rollout_waves SET started = $3, pending = $4, upgrading = $5, succeeded = $6, failed = $7,
              skipped = $8, rolling_back = $9, rolled_back = $10
          WHERE rollout_id = $1 AND wave = $2",

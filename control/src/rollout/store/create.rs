@@ -8,18 +8,18 @@ use bc_protocol::{
     share::Percent,
     version::Version,
 };
-use sqlx::{QueryBuilder, Row as _, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
 use super::StoreError;
 use crate::{
     api::rollout::{RolloutState, RowState},
     clock::Moment,
     db::{
-        Tx,
+        Bind as _, Conn, Row, Tx,
+        bulk::insert_many,
         column::{json, number, parsed, parsed_option},
+        query, query_scalar,
     },
     rollout::{
-        limits,
         plan::first_attempt,
         snapshot::{Scope, Tally, Terms},
         waves,
@@ -62,7 +62,7 @@ impl Reach {
         }
     }
 
-    fn holds(&self, node: &NodeId, row: &SqliteRow) -> Result<bool, sqlx::Error> {
+    fn holds(&self, node: &NodeId, row: &Row) -> Result<bool, sqlx::Error> {
         match self {
             Self::Everything => Ok(true),
             Self::Nodes(nodes) => Ok(nodes.contains(node)),
@@ -89,10 +89,10 @@ pub(crate) struct Member {
 
 /// The tenant's unarchived pools.
 pub(crate) async fn pools(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn,
     tenant: &TenantId,
 ) -> Result<BTreeSet<PoolId>, sqlx::Error> {
-    let rows = sqlx::query("SELECT id FROM pools WHERE tenant = $1 AND archived_at IS NULL")
+    let rows = query("SELECT id FROM pools WHERE tenant = $1 AND archived_at IS NULL")
         .bind(tenant.as_str())
         .fetch_all(conn)
         .await?;
@@ -101,12 +101,12 @@ pub(crate) async fn pools(
 
 /// The first of `nodes` that is none of the tenant's.
 pub(crate) async fn stranger(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn,
     tenant: &TenantId,
     nodes: &BTreeSet<NodeId>,
 ) -> Result<Option<NodeId>, sqlx::Error> {
     for node in nodes {
-        let known: Option<i64> = sqlx::query_scalar(
+        let known: Option<i64> = query_scalar(
             "SELECT 1 FROM nodes WHERE id = $1 AND tenant = $2 AND removed_at IS NULL",
         )
         .bind(node.as_str())
@@ -122,13 +122,13 @@ pub(crate) async fn stranger(
 
 /// The nodes in scope, in the rollout's order.
 pub(crate) async fn members(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn,
     new: &New<'_>,
     pools: &BTreeSet<PoolId>,
 ) -> Result<Vec<Member>, sqlx::Error> {
     let mut members = Vec::new();
     for pool in pools {
-        let rows = sqlx::query(
+        let rows = query(
             "SELECT n.id, n.labels, n.maintenance, f.version, f.sequence, f.trial_attempt
              FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id
              WHERE n.pool_id = $1 AND n.removed_at IS NULL AND n.generation > 0",
@@ -144,7 +144,7 @@ pub(crate) async fn members(
     Ok(members)
 }
 
-fn member(new: &New<'_>, pool: &PoolId, row: &SqliteRow) -> Result<Option<Member>, sqlx::Error> {
+fn member(new: &New<'_>, pool: &PoolId, row: &Row) -> Result<Option<Member>, sqlx::Error> {
     let node: NodeId = parsed(row, "id")?;
     let in_maintenance = match new.terms.scope {
         Scope::MaintenanceToo => false,
@@ -166,7 +166,7 @@ fn member(new: &New<'_>, pool: &PoolId, row: &SqliteRow) -> Result<Option<Member
 }
 
 /// Whether a node already runs the release, confirmed. The sequence tells it from a package's own binary of that name.
-fn runs(row: &SqliteRow, terms: &Terms) -> Result<bool, sqlx::Error> {
+fn runs(row: &Row, terms: &Terms) -> Result<bool, sqlx::Error> {
     let Some(version) = parsed_option::<Version>(row, "version")? else {
         return Ok(false);
     };
@@ -184,7 +184,7 @@ pub(crate) async fn insert(
 ) -> Result<Vec<NodeId>, StoreError> {
     insert_head(tx, new).await?;
     for pool in pools {
-        sqlx::query("INSERT INTO rollout_pools (rollout_id, pool_id) VALUES ($1, $2)")
+        query("INSERT INTO rollout_pools (rollout_id, pool_id) VALUES ($1, $2)")
             .bind(new.terms.id.as_str())
             .bind(pool.as_str())
             .execute(&mut **tx)
@@ -193,10 +193,7 @@ pub(crate) async fn insert(
     let nodes = u32::try_from(members.len()).unwrap_or(u32::MAX);
     let ends = waves::ends(nodes, &new.waves);
     insert_waves(tx, new, &tallies(&ends, members)).await?;
-    let numbered: Vec<(u32, &Member)> = (0..).zip(members).collect();
-    for chunk in numbered.chunks(limits::INSERT_ROWS_MAX) {
-        insert_rows(tx, new, &ends, chunk).await?;
-    }
+    insert_rows(tx, new, &ends, members).await?;
     Ok(members
         .iter()
         .filter(|member| member.start.is_touched())
@@ -209,7 +206,7 @@ async fn insert_head(tx: &mut Tx, new: &New<'_>) -> Result<(), sqlx::Error> {
         Scope::MaintenanceToo => true,
         Scope::NotInMaintenance => false,
     };
-    sqlx::query(
+    query(
         "INSERT INTO rollouts (id, tenant, version, state, wave, max_failure_ppm, soak_ms, timeout_ms, narrowed,
              maintenance, created_at, created_by, updated_at)
          VALUES ($1, $2, $3, $4, 0, $5, $6, $7, $8, $9, $10, $11, $10)",
@@ -247,7 +244,7 @@ fn tallies(ends: &[u32], members: &[Member]) -> Vec<Tally> {
 
 async fn insert_waves(tx: &mut Tx, new: &New<'_>, tallies: &[Tally]) -> Result<(), sqlx::Error> {
     for (wave, (percent, tally)) in (0_u32..).zip(new.waves.iter().zip(tallies)) {
-        sqlx::query(
+        query(
             "INSERT INTO rollout_waves (rollout_id, wave, percent_ppm, pending, succeeded) VALUES ($1, $2, $3, $4, $5)",
         )
         .bind(new.terms.id.as_str())
@@ -265,32 +262,33 @@ async fn insert_rows(
     tx: &mut Tx,
     new: &New<'_>,
     ends: &[u32],
-    chunk: &[(u32, &Member)],
+    members: &[Member],
 ) -> Result<(), sqlx::Error> {
-    let mut query = QueryBuilder::<Sqlite>::new(
-        "INSERT INTO rollout_nodes (rollout_id, place, node_id, pool_id, wave, state, attempt, finished_at) ",
-    );
-    query.push_values(chunk, |mut values, (place, member)| {
+    let rows = members.iter().enumerate().map(|(place, member)| {
+        let place = u32::try_from(place).unwrap_or(u32::MAX);
         // A row that has its node's say from the start needs an attempt for the node's section to name.
         let touched = member.start.is_touched();
         let attempt = touched.then(|| first_attempt(&new.terms.id, &member.node).to_string());
-        values
-            .push_bind(new.terms.id.as_str())
-            .push_bind(*place)
-            .push_bind(member.node.as_str())
-            .push_bind(member.pool.as_str())
-            .push_bind(waves::wave_at(*place, ends))
-            .push_bind(member.start.word())
-            .push_bind(attempt)
-            .push_bind(touched.then_some(new.at.millis()));
+        [
+            new.terms.id.as_str().value(),
+            place.value(),
+            member.node.as_str().value(),
+            member.pool.as_str().value(),
+            waves::wave_at(place, ends).value(),
+            member.start.word().value(),
+            attempt.value(),
+            touched.then_some(new.at.millis()).value(),
+        ]
     });
-    query.build().persistent(false).execute(&mut **tx).await?;
-    Ok(())
+    insert_many(tx, ROWS, rows).await
 }
+
+const ROWS: &str =
+    "rollout_nodes (rollout_id, place, node_id, pool_id, wave, state, attempt, finished_at)";
 
 /// Another rollout, running or paused, that has a node of this one.
 pub(crate) async fn rival(tx: &mut Tx, id: &RolloutId) -> Result<Option<RolloutId>, sqlx::Error> {
-    let rival: Option<String> = sqlx::query_scalar(
+    let rival: Option<String> = query_scalar(
         "SELECT o.id FROM rollouts o
          CROSS JOIN rollout_nodes theirs ON theirs.rollout_id = o.id
          CROSS JOIN rollout_nodes ours ON ours.node_id = theirs.node_id AND ours.rollout_id = $1
@@ -309,10 +307,10 @@ pub(crate) async fn rival(tx: &mut Tx, id: &RolloutId) -> Result<Option<RolloutI
 
 /// The version of a rollout, whoever's it is.
 pub(crate) async fn version_of(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn,
     id: &RolloutId,
 ) -> Result<Option<Version>, sqlx::Error> {
-    let row = sqlx::query("SELECT version FROM rollouts WHERE id = $1")
+    let row = query("SELECT version FROM rollouts WHERE id = $1")
         .bind(id.as_str())
         .fetch_optional(conn)
         .await?;

@@ -7,7 +7,6 @@ use bc_protocol::{
     release::Trust,
     share::Share,
 };
-use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 
 use super::{
     StoreError,
@@ -17,7 +16,11 @@ use super::{
 use crate::{
     api::rollout::{RolloutState, RowCounts},
     clock::Moment,
-    db::column::{moment, moment_option, number, parsed, parsed_option, undecodable},
+    db::{
+        Conn, Row,
+        column::{moment, moment_option, number, parsed, parsed_option, undecodable},
+        query, query_scalar,
+    },
     release::store::{ReleaseError, by_version},
     rollout::{
         budget::Budget,
@@ -42,11 +45,11 @@ pub(crate) struct Surroundings<'a> {
 
 /// Reads a rollout; none if there is none of that id.
 pub(crate) async fn snapshot(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn,
     id: &RolloutId,
     around: Surroundings<'_>,
 ) -> Result<Option<Snapshot>, StoreError> {
-    let row = sqlx::query(
+    let row = query(
         "SELECT r.*, d.sequence FROM rollouts r JOIN daemon_releases d ON d.version = r.version WHERE r.id = $1",
     )
     .bind(id.as_str())
@@ -91,7 +94,7 @@ struct Open<'a> {
     created_at: Moment,
 }
 
-fn terms(row: &SqliteRow) -> Result<Terms, sqlx::Error> {
+fn terms(row: &Row) -> Result<Terms, sqlx::Error> {
     let scope = if row.try_get("maintenance")? {
         Scope::MaintenanceToo
     } else {
@@ -111,11 +114,11 @@ fn terms(row: &SqliteRow) -> Result<Terms, sqlx::Error> {
 }
 
 /// A share in parts per million.
-pub(super) fn share(row: &SqliteRow, column: &'static str) -> Result<Share, sqlx::Error> {
+pub(super) fn share(row: &Row, column: &'static str) -> Result<Share, sqlx::Error> {
     Share::from_millionths(number(row, column)?).map_err(|source| undecodable(column, source))
 }
 
-fn head(row: &SqliteRow) -> Result<Head, sqlx::Error> {
+fn head(row: &Row) -> Result<Head, sqlx::Error> {
     Ok(Head {
         state: rollout_state(row)?,
         reason: row.try_get("reason")?,
@@ -128,13 +131,13 @@ fn head(row: &SqliteRow) -> Result<Head, sqlx::Error> {
 }
 
 /// A rollout's state.
-pub(super) fn rollout_state(row: &SqliteRow) -> Result<RolloutState, sqlx::Error> {
+pub(super) fn rollout_state(row: &Row) -> Result<RolloutState, sqlx::Error> {
     let word: &str = row.try_get("state")?;
     RolloutState::from_word(word).ok_or_else(|| undecodable("state", UnknownWord(word.to_owned())))
 }
 
-async fn waves(conn: &mut SqliteConnection, id: &RolloutId) -> Result<Vec<Tally>, sqlx::Error> {
-    let rows = sqlx::query("SELECT * FROM rollout_waves WHERE rollout_id = $1 ORDER BY wave")
+async fn waves(conn: &mut Conn, id: &RolloutId) -> Result<Vec<Tally>, sqlx::Error> {
+    let rows = query("SELECT * FROM rollout_waves WHERE rollout_id = $1 ORDER BY wave")
         .bind(id.as_str())
         .fetch_all(conn)
         .await?;
@@ -149,7 +152,7 @@ async fn waves(conn: &mut SqliteConnection, id: &RolloutId) -> Result<Vec<Tally>
 }
 
 /// Counters by state.
-pub(super) fn counts(row: &SqliteRow) -> Result<RowCounts, sqlx::Error> {
+pub(super) fn counts(row: &Row) -> Result<RowCounts, sqlx::Error> {
     Ok(RowCounts {
         pending: number(row, "pending")?,
         upgrading: number(row, "upgrading")?,
@@ -161,11 +164,8 @@ pub(super) fn counts(row: &SqliteRow) -> Result<RowCounts, sqlx::Error> {
     })
 }
 
-async fn pools(
-    conn: &mut SqliteConnection,
-    id: &RolloutId,
-) -> Result<BTreeMap<PoolId, Pool>, sqlx::Error> {
-    let rows = sqlx::query(
+async fn pools(conn: &mut Conn, id: &RolloutId) -> Result<BTreeMap<PoolId, Pool>, sqlx::Error> {
+    let rows = query(
         "SELECT p.id, p.nodes, p.budget_ppm, p.disrupted, p.archived_at
          FROM rollout_pools r JOIN pools p ON p.id = r.pool_id WHERE r.rollout_id = $1 ORDER BY p.id",
     )
@@ -185,15 +185,15 @@ async fn pools(
         .collect()
 }
 
-async fn flights(conn: &mut SqliteConnection, id: &RolloutId) -> Result<Vec<Flight>, sqlx::Error> {
-    let rows = sqlx::query(queries::FLIGHTS)
+async fn flights(conn: &mut Conn, id: &RolloutId) -> Result<Vec<Flight>, sqlx::Error> {
+    let rows = query(queries::FLIGHTS)
         .bind(id.as_str())
         .fetch_all(conn)
         .await?;
     rows.iter().map(flight).collect()
 }
 
-fn flight(row: &SqliteRow) -> Result<Flight, sqlx::Error> {
+fn flight(row: &Row) -> Result<Flight, sqlx::Error> {
     let registered: bool = row.try_get("from_registered")?;
     Ok(Flight {
         row: node::row(row)?,
@@ -209,7 +209,7 @@ fn flight(row: &SqliteRow) -> Result<Flight, sqlx::Error> {
     })
 }
 
-fn place(row: &SqliteRow) -> Result<Place, sqlx::Error> {
+fn place(row: &Row) -> Result<Place, sqlx::Error> {
     Ok(if row.try_get("shared")? {
         Place::Shared
     } else {
@@ -217,8 +217,8 @@ fn place(row: &SqliteRow) -> Result<Place, sqlx::Error> {
     })
 }
 
-async fn pending(conn: &mut SqliteConnection, open: Open<'_>) -> Result<Vec<Waiting>, sqlx::Error> {
-    let mut rows = sqlx::query(queries::PENDING)
+async fn pending(conn: &mut Conn, open: Open<'_>) -> Result<Vec<Waiting>, sqlx::Error> {
+    let mut rows = query(queries::PENDING)
         .bind(open.id.as_str())
         .bind(open.wave)
         .fetch_all(&mut *conn)
@@ -235,15 +235,12 @@ async fn pending(conn: &mut SqliteConnection, open: Open<'_>) -> Result<Vec<Wait
         .collect()
 }
 
-async fn out_of_scope_later(
-    conn: &mut SqliteConnection,
-    open: Open<'_>,
-) -> Result<Vec<SqliteRow>, sqlx::Error> {
+async fn out_of_scope_later(conn: &mut Conn, open: Open<'_>) -> Result<Vec<Row>, sqlx::Error> {
     let passes_maintenance = match open.scope {
         Scope::NotInMaintenance => true,
         Scope::MaintenanceToo => false,
     };
-    sqlx::query(queries::OUT_OF_SCOPE)
+    query(queries::OUT_OF_SCOPE)
         .bind(open.id.as_str())
         .bind(open.wave)
         .bind(passes_maintenance)
@@ -251,11 +248,8 @@ async fn out_of_scope_later(
         .await
 }
 
-async fn lingering(
-    conn: &mut SqliteConnection,
-    id: &RolloutId,
-) -> Result<Vec<Lingering>, sqlx::Error> {
-    let rows = sqlx::query(queries::LINGERING)
+async fn lingering(conn: &mut Conn, id: &RolloutId) -> Result<Vec<Lingering>, sqlx::Error> {
+    let rows = query(queries::LINGERING)
         .bind(id.as_str())
         .fetch_all(conn)
         .await?;
@@ -271,11 +265,8 @@ async fn lingering(
         .collect()
 }
 
-async fn troubles(
-    conn: &mut SqliteConnection,
-    open: Open<'_>,
-) -> Result<BTreeMap<String, u32>, sqlx::Error> {
-    let rows = sqlx::query(queries::TROUBLES)
+async fn troubles(conn: &mut Conn, open: Open<'_>) -> Result<BTreeMap<String, u32>, sqlx::Error> {
+    let rows = query(queries::TROUBLES)
         .bind(open.id.as_str())
         .bind(open.wave)
         .fetch_all(conn)
@@ -285,8 +276,8 @@ async fn troubles(
         .collect()
 }
 
-async fn lost(conn: &mut SqliteConnection, open: Open<'_>) -> Result<Vec<Lost>, sqlx::Error> {
-    let rows = sqlx::query(queries::LOST)
+async fn lost(conn: &mut Conn, open: Open<'_>) -> Result<Vec<Lost>, sqlx::Error> {
+    let rows = query(queries::LOST)
         .bind(open.id.as_str())
         .bind(open.wave)
         .bind(open.created_at.millis())
@@ -302,11 +293,7 @@ async fn lost(conn: &mut SqliteConnection, open: Open<'_>) -> Result<Vec<Lost>, 
         .collect()
 }
 
-async fn offer(
-    conn: &mut SqliteConnection,
-    terms: &Terms,
-    trust: &Trust,
-) -> Result<Offer, ReleaseError> {
+async fn offer(conn: &mut Conn, terms: &Terms, trust: &Trust) -> Result<Offer, ReleaseError> {
     match by_version(conn, &terms.version, trust).await {
         Ok(Some(release)) => Ok(Offer::Good(Target::of(&release.manifest))),
         Ok(None) => Ok(Offer::NotRegistered),
@@ -316,12 +303,9 @@ async fn offer(
 }
 
 /// Since when this process has had a gateway. Links of an older process say nothing about this one.
-async fn links_since(
-    conn: &mut SqliteConnection,
-    started_at: Moment,
-) -> Result<Option<Moment>, sqlx::Error> {
+async fn links_since(conn: &mut Conn, started_at: Moment) -> Result<Option<Moment>, sqlx::Error> {
     let since: Option<i64> =
-        sqlx::query_scalar("SELECT min(linked_since) FROM gateways WHERE linked = 1")
+        query_scalar("SELECT min(linked_since) FROM gateways WHERE linked = 1")
             .fetch_one(conn)
             .await?;
     Ok(since.map(|since| Moment::from_millis(since).max(started_at)))

@@ -2,11 +2,13 @@
 
 use bc_protocol::{id::AttemptId, sequence::ReleaseFloor, session::Outcome};
 use serde::de::IntoDeserializer as _;
-use sqlx::{Row as _, sqlite::SqliteRow};
 
 use crate::{
     api::rollout::RowState,
-    db::column::{moment, moment_option, number, parsed, parsed_option, undecodable},
+    db::{
+        self,
+        column::{moment, moment_option, number, parsed, parsed_option, undecodable},
+    },
     rollout::snapshot::{AttemptSaid, Node, Presence, Row, Said, Trouble},
 };
 
@@ -24,7 +26,7 @@ macro_rules! columns {
 pub(super) use columns;
 
 /// A row's address and state.
-pub(super) fn row(row: &SqliteRow) -> Result<Row, sqlx::Error> {
+pub(super) fn row(row: &db::Row) -> Result<Row, sqlx::Error> {
     Ok(Row {
         place: number(row, "place")?,
         wave: number(row, "wave")?,
@@ -35,20 +37,20 @@ pub(super) fn row(row: &SqliteRow) -> Result<Row, sqlx::Error> {
 }
 
 /// A row's state.
-pub(super) fn state(row: &SqliteRow) -> Result<RowState, sqlx::Error> {
+pub(super) fn state(row: &db::Row) -> Result<RowState, sqlx::Error> {
     let word: &str = row.try_get("state")?;
     RowState::from_word(word).ok_or_else(|| undecodable("state", UnknownWord(word.to_owned())))
 }
 
 /// A row's error.
-pub(super) fn trouble(row: &SqliteRow) -> Result<Option<Trouble>, sqlx::Error> {
+pub(super) fn trouble(row: &db::Row) -> Result<Option<Trouble>, sqlx::Error> {
     let code: Option<String> = row.try_get("error_code")?;
     let message: Option<String> = row.try_get("error")?;
     Ok(code.map(|code| Trouble::new(code, message.unwrap_or_default())))
 }
 
 /// The node of a row.
-pub(super) fn node(row: &SqliteRow) -> Result<Node, sqlx::Error> {
+pub(super) fn node(row: &db::Row) -> Result<Node, sqlx::Error> {
     let online: Option<bool> = row.try_get("online")?;
     let presence = match online {
         Some(true) => Presence::Online,
@@ -65,7 +67,7 @@ pub(super) fn node(row: &SqliteRow) -> Result<Node, sqlx::Error> {
     })
 }
 
-fn said(row: &SqliteRow) -> Result<Said, sqlx::Error> {
+fn said(row: &db::Row) -> Result<Said, sqlx::Error> {
     let floor: u64 = number(row, "floor")?;
     let sequence = floor
         .try_into()
@@ -84,7 +86,7 @@ fn said(row: &SqliteRow) -> Result<Said, sqlx::Error> {
     })
 }
 
-fn attempt(row: &SqliteRow) -> Result<Option<AttemptSaid>, sqlx::Error> {
+fn attempt(row: &db::Row) -> Result<Option<AttemptSaid>, sqlx::Error> {
     let Some(id) = parsed_option(row, "attempt_id")? else {
         return Ok(None);
     };
@@ -95,13 +97,13 @@ fn attempt(row: &SqliteRow) -> Result<Option<AttemptSaid>, sqlx::Error> {
         id,
         outcome: outcome(row)?,
         is_final: row
-            .try_get::<Option<bool>, _>("attempt_final")?
+            .try_get::<Option<bool>>("attempt_final")?
             .unwrap_or(false),
         trouble: code.map(|code| Trouble::new(code, message.unwrap_or_default())),
     }))
 }
 
-fn outcome(row: &SqliteRow) -> Result<Outcome, sqlx::Error> {
+fn outcome(row: &db::Row) -> Result<Outcome, sqlx::Error> {
     use serde::Deserialize as _;
     let word: &str = row.try_get("attempt_outcome")?;
     Outcome::deserialize(word.into_deserializer())

@@ -77,8 +77,7 @@ pub(super) const LOST: &str = "
 #[cfg(test)]
 mod tests {
     use super::{FLIGHTS, LINGERING, LOST, OUT_OF_SCOPE, PENDING, TROUBLES};
-    use crate::db::tests::fresh;
-    use sqlx::{AssertSqlSafe, Row as _};
+    use crate::db::{query_text, tests::fresh};
 
     /// What a pass costs grows with what changed, not with the fleet.
     #[tokio::test]
@@ -92,7 +91,7 @@ mod tests {
             (TROUBLES, "rollout_nodes_by_state"),
             (LOST, "node_facts_by_presence"),
         ] {
-            let rows = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {query}")))
+            let rows = query_text(format!("EXPLAIN QUERY PLAN {query}"))
                 .fetch_all(db.reader())
                 .await
                 .unwrap();

@@ -6,7 +6,6 @@ use bc_protocol::{
     id::{RolloutId, TenantId},
     share::Percent,
 };
-use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 
 use super::{
     load::{counts, rollout_state, share},
@@ -14,17 +13,21 @@ use super::{
 };
 use crate::{
     api::rollout::{Rollout, RolloutNode, RowCounts},
-    db::column::{moment, moment_option, number, parsed, parsed_option, undecodable},
+    db::{
+        Conn, Row,
+        column::{moment, moment_option, number, parsed, parsed_option, undecodable},
+        query,
+    },
     rollout::limits,
 };
 
 /// One rollout of a tenant.
 pub(crate) async fn one(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn,
     tenant: &TenantId,
     id: &RolloutId,
 ) -> Result<Option<Rollout>, sqlx::Error> {
-    let row = sqlx::query("SELECT * FROM rollouts WHERE tenant = $1 AND id = $2")
+    let row = query("SELECT * FROM rollouts WHERE tenant = $1 AND id = $2")
         .bind(tenant.as_str())
         .bind(id.as_str())
         .fetch_optional(&mut *conn)
@@ -32,7 +35,7 @@ pub(crate) async fn one(
     let Some(row) = row else {
         return Ok(None);
     };
-    let waves = sqlx::query("SELECT * FROM rollout_waves WHERE rollout_id = $1 ORDER BY wave")
+    let waves = query("SELECT * FROM rollout_waves WHERE rollout_id = $1 ORDER BY wave")
         .bind(id.as_str())
         .fetch_all(conn)
         .await?;
@@ -41,10 +44,10 @@ pub(crate) async fn one(
 
 /// The nodes of a rollout, in its order.
 pub(crate) async fn nodes(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn,
     id: &RolloutId,
 ) -> Result<Vec<RolloutNode>, sqlx::Error> {
-    let rows = sqlx::query("SELECT * FROM rollout_nodes WHERE rollout_id = $1 ORDER BY place")
+    let rows = query("SELECT * FROM rollout_nodes WHERE rollout_id = $1 ORDER BY place")
         .bind(id.as_str())
         .fetch_all(conn)
         .await?;
@@ -66,17 +69,17 @@ pub(crate) async fn nodes(
 
 /// The tenant's newest rollouts, newest first.
 pub(crate) async fn newest(
-    conn: &mut SqliteConnection,
+    conn: &mut Conn,
     tenant: &TenantId,
 ) -> Result<Vec<Rollout>, sqlx::Error> {
-    let rows = sqlx::query(
+    let rows = query(
         "SELECT * FROM rollouts WHERE tenant = $1 ORDER BY created_at DESC, id DESC LIMIT $2",
     )
     .bind(tenant.as_str())
     .bind(limits::LISTED_MAX)
     .fetch_all(&mut *conn)
     .await?;
-    let waves = sqlx::query(
+    let waves = query(
         "SELECT w.* FROM (SELECT id FROM rollouts WHERE tenant = $1 ORDER BY created_at DESC, id DESC LIMIT $2) r
          CROSS JOIN rollout_waves w ON w.rollout_id = r.id ORDER BY w.rollout_id, w.wave",
     )
@@ -105,13 +108,13 @@ struct Waves {
 }
 
 impl Waves {
-    fn add(&mut self, row: &SqliteRow) -> Result<(), sqlx::Error> {
+    fn add(&mut self, row: &Row) -> Result<(), sqlx::Error> {
         self.percents.push(percent(number(row, "percent_ppm")?)?);
         self.nodes = self.nodes.plus(counts(row)?);
         Ok(())
     }
 
-    fn with_all(mut self, rows: &[SqliteRow]) -> Result<Self, sqlx::Error> {
+    fn with_all(mut self, rows: &[Row]) -> Result<Self, sqlx::Error> {
         for row in rows {
             self.add(row)?;
         }
@@ -127,7 +130,7 @@ fn percent(millionths: u32) -> Result<Percent, sqlx::Error> {
         .map_err(|source| undecodable("percent_ppm", source))
 }
 
-fn rollout(row: &SqliteRow, waves: Waves) -> Result<Rollout, sqlx::Error> {
+fn rollout(row: &Row, waves: Waves) -> Result<Rollout, sqlx::Error> {
     Ok(Rollout {
         id: parsed(row, "id")?,
         version: parsed(row, "version")?,

@@ -11,7 +11,7 @@ use super::{
     world::{NEW, OLD, Setup, World},
 };
 use crate::{
-    db::{Db, Tx, tests::fresh},
+    db::{Db, Tx, query, tests::fresh},
     fleet::disruption,
     rollout::{
         operator::{self, Call},
@@ -35,13 +35,13 @@ impl Mirror {
         let mut tx = db.begin().await.unwrap();
         for pool in &world.pools {
             let id = pool.id.as_str();
-            sqlx::query("INSERT INTO pools (id, tenant, name, budget_ppm, created_at) VALUES ($1, 'root', $1, $2, 0)")
+            query("INSERT INTO pools (id, tenant, name, budget_ppm, created_at) VALUES ($1, 'root', $1, $2, 0)")
                 .bind(id)
                 .bind(pool.share.millionths())
                 .execute(&mut *tx)
                 .await
                 .unwrap();
-            sqlx::query(
+            query(
                 "INSERT INTO join_tokens (id, tenant, pool_id, secret_sha256, uses_max, expires_at, created_at, created_by)
                  VALUES ($1, 'root', $1, x'00', 1, 0, 0, 'x')",
             )
@@ -50,7 +50,7 @@ impl Mirror {
             .await
             .unwrap();
         }
-        sqlx::query(
+        query(
             "INSERT INTO gateways (id, name, url, token_sha256, token_expires_at, created_at, created_by)
              VALUES ('g', 'g', 'wss://x/session', x'00', 0, 0, 'x')",
         )
@@ -64,7 +64,7 @@ impl Mirror {
     }
 
     async fn rollout(&mut self, world: &World) {
-        sqlx::query(
+        query(
             "INSERT INTO rollouts (id, tenant, version, state, wave, max_failure_ppm, soak_ms, timeout_ms, narrowed,
                  maintenance, created_at, created_by, updated_at)
              VALUES ($1, 'root', $2, 'running', 0, $3, $4, $5, 0, 0, $6, 'x', $6)",
@@ -79,7 +79,7 @@ impl Mirror {
         .await
         .unwrap();
         for (wave, tally) in (0_u32..).zip(&world.tallies) {
-            sqlx::query(
+            query(
                 "INSERT INTO rollout_waves (rollout_id, wave, percent_ppm, pending) VALUES ($1, $2, 0, $3)",
             )
             .bind(world.terms.id.as_str())
@@ -90,7 +90,7 @@ impl Mirror {
             .unwrap();
         }
         for pool in &world.pools {
-            sqlx::query("INSERT INTO rollout_pools (rollout_id, pool_id) VALUES ($1, $2)")
+            query("INSERT INTO rollout_pools (rollout_id, pool_id) VALUES ($1, $2)")
                 .bind(world.terms.id.as_str())
                 .bind(pool.id.as_str())
                 .execute(&mut *self.tx)
@@ -101,7 +101,7 @@ impl Mirror {
 
     async fn rows(&mut self, world: &World) {
         for row in &world.rows {
-            sqlx::query(
+            query(
                 "INSERT INTO nodes (id, tenant, pool_id, join_token_id, spki, labels, joined_at)
                  VALUES ($1, 'root', $2, $2, cast($1 AS BLOB), '{\"cpu.arch\":\"x86_64\"}', 0)",
             )
@@ -110,7 +110,7 @@ impl Mirror {
             .execute(&mut *self.tx)
             .await
             .unwrap();
-            sqlx::query(
+            query(
                 "INSERT INTO rollout_nodes (rollout_id, place, node_id, pool_id, wave, state)
                  VALUES ($1, $2, $3, $4, $5, 'pending')",
             )
@@ -132,17 +132,17 @@ impl Mirror {
             self.facts(node).await;
         }
         for pool in &world.pools {
-            sqlx::query(
+            query(
                 "UPDATE pools SET archived_at = $2, nodes =
                      (SELECT count(*) FROM nodes WHERE pool_id = $1 AND removed_at IS NULL) WHERE id = $1",
             )
             .bind(pool.id.as_str())
-            .bind(pool.archived.then_some(0))
+            .bind(pool.archived.then_some(0_i64))
             .execute(&mut *self.tx)
             .await
             .unwrap();
         }
-        sqlx::query("UPDATE gateways SET linked = $1, linked_since = $2")
+        query("UPDATE gateways SET linked = $1, linked_since = $2")
             .bind(world.context.links_since.is_some())
             .bind(world.context.links_since.map_or(0, |since| since.millis()))
             .execute(&mut *self.tx)
@@ -152,9 +152,9 @@ impl Mirror {
     }
 
     async fn node(&mut self, node: &Node) {
-        sqlx::query("UPDATE nodes SET removed_at = $2, maintenance = $3 WHERE id = $1")
+        query("UPDATE nodes SET removed_at = $2, maintenance = $3 WHERE id = $1")
             .bind(node.id.as_str())
-            .bind(node.removed.then_some(0))
+            .bind(node.removed.then_some(0_i64))
             .bind(node.maintenance)
             .execute(&mut *self.tx)
             .await
@@ -173,7 +173,7 @@ impl Mirror {
             .working_on
             .as_ref()
             .map(|id| serde_json::json!({ "attempt": id }));
-        sqlx::query(
+        query(
             "INSERT OR REPLACE INTO node_facts (node_id, connect_seq, report, session_id, gateway_id, link, upgrade_only,
                  online, since, version, sequence, digest, floor, trial_attempt, attempt_id, attempt_outcome,
                  attempt_final, attempt_code, attempt_message, held, observed_generation, facts, reported_at)
@@ -198,13 +198,13 @@ impl Mirror {
     }
 
     async fn others(&mut self, world: &World) {
-        let stored: Vec<(String, String)> =
-            sqlx::query_as("SELECT node_id, reason FROM disruptions WHERE reason <> $1")
-                .bind(world.terms.id.as_str())
-                .fetch_all(&mut *self.tx)
-                .await
-                .unwrap();
-        for (node, reason) in stored {
+        let stored = query("SELECT node_id, reason FROM disruptions WHERE reason <> $1")
+            .bind(world.terms.id.as_str())
+            .fetch_all(&mut *self.tx)
+            .await
+            .unwrap();
+        for row in stored {
+            let (node, reason): (String, String) = (row.get("node_id"), row.get("reason"));
             let node: NodeId = node.parse().unwrap();
             if !world.disruptions.contains(&(node.clone(), reason.clone())) {
                 disruption::vacate(&mut self.tx, &node, &reason)

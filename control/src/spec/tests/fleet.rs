@@ -14,7 +14,7 @@ use bc_protocol::{
 use crate::{
     api::rollout::{CreateRollout, OneRollout, Rollout, RowState},
     clock::Moment,
-    db::tests::fresh,
+    db::{query, query_scalar, tests::fresh},
     fleet::facts,
     rollout::{
         controller,
@@ -70,7 +70,7 @@ impl Fleet {
 
     async fn gateway(&self) {
         let mut tx = self.services.db.begin().await.unwrap();
-        sqlx::query(
+        query(
             "INSERT INTO gateways (id, name, url, token_sha256, token_expires_at, created_at, created_by)
              VALUES ($1, 'g', 'wss://x/session', x'00', 0, 0, 'x')",
         )
@@ -87,7 +87,7 @@ impl Fleet {
     async fn pool(&mut self, nodes: u32, ppm: u32) {
         let pool = PoolId::derived(&[&self.pools.len().to_be_bytes()]);
         let mut tx = self.services.db.begin().await.unwrap();
-        sqlx::query(
+        query(
             "INSERT INTO pools (id, tenant, name, budget_ppm, nodes, created_at) VALUES ($1, 'root', $1, $2, $3, 0)",
         )
         .bind(pool.as_str())
@@ -96,7 +96,7 @@ impl Fleet {
         .execute(&mut *tx)
         .await
         .unwrap();
-        sqlx::query(
+        query(
             "INSERT INTO join_tokens (id, tenant, pool_id, secret_sha256, uses_max, expires_at, created_at, created_by)
              VALUES ($1, 'root', $1, x'00', 1, 0, 0, 'x')",
         )
@@ -106,7 +106,7 @@ impl Fleet {
         .unwrap();
         for _ in 0..nodes {
             let node = NodeId::derived(&[b"n", &self.nodes.len().to_be_bytes()]);
-            sqlx::query(
+            query(
                 "INSERT INTO nodes (id, tenant, pool_id, join_token_id, spki, labels, joined_at)
                  VALUES ($1, 'root', $2, $2, cast($1 AS BLOB), '{}', 0)",
             )
@@ -246,7 +246,7 @@ impl Fleet {
     }
 
     pub(super) async fn events(&self) -> Vec<String> {
-        sqlx::query_scalar("SELECT type FROM events WHERE type LIKE 'rollout.%' ORDER BY position")
+        query_scalar("SELECT type FROM events WHERE type LIKE 'rollout.%' ORDER BY position")
             .fetch_all(self.services.db.reader())
             .await
             .unwrap()
@@ -260,7 +260,7 @@ impl Fleet {
             "disrupted" => "SELECT sum(disrupted) FROM pools",
             _ => panic!("no such count: {table}"),
         };
-        sqlx::query_scalar(query)
+        query_scalar(query)
             .fetch_one(self.services.db.reader())
             .await
             .unwrap()

@@ -1,0 +1,140 @@
+//! Where statements run.
+//!
+//! A [`Conn`] is a transaction of either database; what it reads is one moment. A [`Tx`] is one that may write, and
+//! that somebody has to commit. A [`Reader`] runs single statements on what is committed.
+
+use std::ops::{Deref, DerefMut};
+
+use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
+
+use super::query::Query;
+
+/// A transaction. Dropped, it is rolled back.
+#[derive(Debug)]
+pub(crate) enum Conn {
+    /// Of SQLite.
+    Sqlite(Transaction<'static, Sqlite>),
+    /// Of PostgreSQL.
+    Postgres(Transaction<'static, Postgres>),
+}
+
+/// A transaction that may write.
+#[derive(Debug)]
+pub(crate) struct Tx {
+    conn: Conn,
+    last: Vec<Query>,
+}
+
+impl Tx {
+    pub(super) fn new(conn: Conn) -> Self {
+        let last = Vec::new();
+        Self { conn, last }
+    }
+
+    /// Leaves a statement for the end. Everybody waits for the rows that it touches, so it runs when nothing else is left
+    /// to be done, in the order of these calls.
+    pub(crate) fn at_last(&mut self, query: Query) {
+        self.last.push(query);
+    }
+
+    /// Makes everything that was written last.
+    pub(crate) async fn commit(mut self) -> Result<(), sqlx::Error> {
+        for query in std::mem::take(&mut self.last) {
+            query.execute(&mut self.conn).await?;
+        }
+        match self.conn {
+            Conn::Sqlite(tx) => tx.commit().await,
+            Conn::Postgres(tx) => tx.commit().await,
+        }
+    }
+}
+
+impl Deref for Tx {
+    type Target = Conn;
+
+    fn deref(&self) -> &Conn {
+        &self.conn
+    }
+}
+
+impl DerefMut for Tx {
+    fn deref_mut(&mut self) -> &mut Conn {
+        &mut self.conn
+    }
+}
+
+/// Reads what is committed, and cannot write.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader(pub(super) Pool);
+
+impl Reader {
+    /// Begins to read one moment.
+    pub(crate) async fn begin(&self) -> Result<Conn, sqlx::Error> {
+        match &self.0 {
+            Pool::Sqlite(pool) => pool.begin().await.map(Conn::Sqlite),
+            Pool::Postgres(pool) => {
+                let begun = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+                begun.await.map(Conn::Postgres)
+            }
+        }
+    }
+}
+
+/// Connections that wait for work.
+#[derive(Clone, Debug)]
+pub(super) enum Pool {
+    Sqlite(SqlitePool),
+    Postgres(PgPool),
+}
+
+impl Pool {
+    pub(super) async fn close(&self) {
+        match self {
+            Self::Sqlite(pool) => pool.close().await,
+            Self::Postgres(pool) => pool.close().await,
+        }
+    }
+}
+
+/// What a statement can run on.
+pub(crate) trait On<'c> {
+    /// The connection, or where to get one.
+    fn on(self) -> Target<'c>;
+}
+
+/// A connection, or where to get one.
+#[derive(Debug)]
+pub(crate) enum Target<'c> {
+    /// A transaction of SQLite.
+    Sqlite(&'c mut SqliteConnection),
+    /// Any connection to SQLite.
+    SqlitePool(&'c SqlitePool),
+    /// A transaction of PostgreSQL.
+    Postgres(&'c mut PgConnection),
+    /// Any connection to PostgreSQL.
+    PostgresPool(&'c PgPool),
+}
+
+impl<'c> On<'c> for &'c mut Conn {
+    fn on(self) -> Target<'c> {
+        match self {
+            Conn::Sqlite(tx) => Target::Sqlite(tx),
+            Conn::Postgres(tx) => Target::Postgres(tx),
+        }
+    }
+}
+
+impl<'c> On<'c> for &'c mut Tx {
+    fn on(self) -> Target<'c> {
+        self.conn.on()
+    }
+}
+
+impl<'c> On<'c> for &'c Reader {
+    fn on(self) -> Target<'c> {
+        match &self.0 {
+            Pool::Sqlite(pool) => Target::SqlitePool(pool),
+            Pool::Postgres(pool) => Target::PostgresPool(pool),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! One statement, whichever database runs it.
+//!
+//! Takes a text with `$1`, `$2`, … and the values for them, gives rows. The text is the same for SQLite and PostgreSQL;
+//! nothing of a caller's ever becomes part of it.
+
+use sqlx::{
+    Arguments as _, Postgres, SqlSafeStr as _, SqlStr, Sqlite, error::BoxDynError,
+    postgres::PgArguments, sqlite::SqliteArguments,
+};
+
+use super::{
+    conn::{On, Target},
+    row::{Get, Row},
+    value::{Bind, Value},
+};
+
+/// A statement that is about to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Query {
+    sql: SqlStr,
+    values: Vec<Value>,
+}
+
+/// Begins a statement.
+pub(crate) fn query(sql: &'static str) -> Query {
+    Query::new(sql.into_sql_str())
+}
+
+/// Begins a statement that a test has put together.
+#[cfg(test)]
+pub(crate) fn query_text(sql: String) -> Query {
+    Query::new(sqlx::AssertSqlSafe(sql).into_sql_str())
+}
+
+/// Begins a statement of which the first column matters.
+pub(crate) fn query_scalar(sql: &'static str) -> Scalar {
+    Scalar(query(sql))
+}
+
+/// What a statement did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    rows: u64,
+}
+
+impl Done {
+    /// How many rows it wrote.
+    pub(crate) fn rows_affected(self) -> u64 {
+        self.rows
+    }
+}
+
+/// Runs one method of sqlx, whichever of the four a statement runs on.
+macro_rules! run {
+    ($query:ident.$method:ident($on:ident), $done:ident => $sqlite:expr, $postgres:expr) => {
+        match $on.on() {
+            Target::Sqlite(conn) => {
+                let $done = $query.for_sqlite()?.$method(conn).await?;
+                $sqlite
+            }
+            Target::SqlitePool(pool) => {
+                let $done = $query.for_sqlite()?.$method(pool).await?;
+                $sqlite
+            }
+            Target::Postgres(conn) => {
+                let $done = $query.for_postgres()?.$method(conn).await?;
+                $postgres
+            }
+            Target::PostgresPool(pool) => {
+                let $done = $query.for_postgres()?.$method(pool).await?;
+                $postgres
+            }
+        }
+    };
+}
+
+impl Query {
+    pub(super) fn new(sql: SqlStr) -> Self {
+        let values = Vec::new();
+        Self { sql, values }
+    }
+
+    /// Gives the next value.
+    pub(crate) fn bind(mut self, value: impl Bind) -> Self {
+        self.values.push(value.value());
+        self
+    }
+
+    /// Runs it for its effect.
+    pub(crate) async fn execute<'c>(self, on: impl On<'c>) -> Result<Done, sqlx::Error> {
+        let rows = run!(self.execute(on), done => done.rows_affected(), done.rows_affected());
+        Ok(Done { rows })
+    }
+
+    /// Every row.
+    pub(crate) async fn fetch_all<'c>(self, on: impl On<'c>) -> Result<Vec<Row>, sqlx::Error> {
+        let rows = run!(
+            self.fetch_all(on),
+            rows => rows.into_iter().map(Row::Sqlite).collect(),
+            rows.into_iter().map(Row::Postgres).collect()
+        );
+        Ok(rows)
+    }
+
+    /// The row, if there is one.
+    pub(crate) async fn fetch_optional<'c>(
+        self,
+        on: impl On<'c>,
+    ) -> Result<Option<Row>, sqlx::Error> {
+        let row = run!(
+            self.fetch_optional(on),
+            row => row.map(Row::Sqlite),
+            row.map(Row::Postgres)
+        );
+        Ok(row)
+    }
+
+    /// The row.
+    pub(crate) async fn fetch_one<'c>(self, on: impl On<'c>) -> Result<Row, sqlx::Error> {
+        let row = self.fetch_optional(on).await?;
+        row.ok_or(sqlx::Error::RowNotFound)
+    }
+
+    fn for_sqlite(
+        self,
+    ) -> Result<sqlx::query::Query<'static, Sqlite, SqliteArguments>, sqlx::Error> {
+        let mut arguments = SqliteArguments::default();
+        for value in self.values {
+            match value {
+                Value::Int(number) => sqlx::Arguments::add(&mut arguments, number),
+                Value::Text(text) => sqlx::Arguments::add(&mut arguments, text),
+                Value::Blob(bytes) => sqlx::Arguments::add(&mut arguments, bytes),
+            }
+            .map_err(unencodable)?;
+        }
+        Ok(sqlx::query_with(self.sql, arguments))
+    }
+
+    fn for_postgres(
+        self,
+    ) -> Result<sqlx::query::Query<'static, Postgres, PgArguments>, sqlx::Error> {
+        let mut arguments = PgArguments::default();
+        for value in self.values {
+            match value {
+                Value::Int(number) => arguments.add(number),
+                Value::Text(text) => arguments.add(text),
+                Value::Blob(bytes) => arguments.add(bytes),
+            }
+            .map_err(unencodable)?;
+        }
+        Ok(sqlx::query_with(self.sql, arguments))
+    }
+}
+
+fn unencodable(source: BoxDynError) -> sqlx::Error {
+    sqlx::Error::Encode(source)
+}
+
+/// A statement of which the first column matters.
+#[derive(Clone, Debug)]
+pub(crate) struct Scalar(Query);
+
+impl Scalar {
+    /// Gives the next value.
+    pub(crate) fn bind(self, value: impl Bind) -> Self {
+        Self(self.0.bind(value))
+    }
+
+    /// Of the row.
+    pub(crate) async fn fetch_one<'c, T: for<'r> Get<'r>>(
+        self,
+        on: impl On<'c>,
+    ) -> Result<T, sqlx::Error> {
+        self.0.fetch_one(on).await?.try_get(0)
+    }
+
+    /// Of the row, if there is one.
+    pub(crate) async fn fetch_optional<'c, T: for<'r> Get<'r>>(
+        self,
+        on: impl On<'c>,
+    ) -> Result<Option<T>, sqlx::Error> {
+        let row = self.0.fetch_optional(on).await?;
+        row.map(|row| row.try_get(0)).transpose()
+    }
+
+    /// Of every row.
+    pub(crate) async fn fetch_all<'c, T: for<'r> Get<'r>>(
+        self,
+        on: impl On<'c>,
+    ) -> Result<Vec<T>, sqlx::Error> {
+        let rows = self.0.fetch_all(on).await?;
+        rows.iter().map(|row| row.try_get(0)).collect()
+    }
+}

@@ -1,0 +1,74 @@
+//! SQLite: one file, one process that writes it.
+//!
+//! Takes a path, gives one connection that writes and several that cannot. SQLite allows one writer, so every
+//! transaction begins as one: two that both want to write wait for each other here and not in the middle.
+
+use std::{path::Path, time::Duration};
+
+use sqlx::{
+    SqlitePool,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+
+use super::{DbError, migrations};
+
+/// Versions before this one can corrupt a write-ahead log.
+const OLDEST: [u32; 3] = [3, 51, 3];
+
+/// Connections that read; each runs on a thread of its own.
+const READERS_MAX: u32 = 4;
+
+/// How long one process waits for another that holds the file, such as a backup.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Opens the file, or makes it, and brings its schema up to this build's. Gives the writer and the readers.
+pub(super) async fn open(path: &Path) -> Result<(SqlitePool, SqlitePool), DbError> {
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(BUSY_TIMEOUT);
+    let writer = SqlitePoolOptions::new()
+        .max_connections(1)
+        .connect_with(options.clone())
+        .await?;
+    check_version(&writer).await?;
+    migrations::sqlite().run(&writer).await?;
+    let reader = SqlitePoolOptions::new()
+        .max_connections(READERS_MAX)
+        .connect_with(options.create_if_missing(false).read_only(true))
+        .await?;
+    Ok((writer, reader))
+}
+
+async fn check_version(pool: &SqlitePool) -> Result<(), DbError> {
+    let found: String = sqlx::query_scalar("SELECT sqlite_version()")
+        .fetch_one(pool)
+        .await?;
+    if is_new_enough(&found) {
+        return Ok(());
+    }
+    Err(DbError::Sqlite { found })
+}
+
+fn is_new_enough(version: &str) -> bool {
+    let numbers: Option<Vec<u32>> = version.split('.').map(|part| part.parse().ok()).collect();
+    numbers.is_some_and(|numbers| numbers.as_slice() >= OLDEST.as_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_new_enough;
+
+    #[test]
+    fn versions_compare_as_numbers() {
+        for version in ["3.51.3", "3.51.10", "3.52.0", "4.0.0"] {
+            assert!(is_new_enough(version), "{version}");
+        }
+        for version in ["3.51.2", "3.9.9", "3.51", "2.99.99", "", "3.51.x"] {
+            assert!(!is_new_enough(version), "{version}");
+        }
+    }
+}
