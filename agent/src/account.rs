@@ -47,6 +47,12 @@ pub(crate) enum AccountError {
 }
 
 impl Account {
+    /// The user and the group that own nothing.
+    pub(crate) const NOBODY: Self = Self {
+        uid: Uid::from_raw(65_534),
+        gid: Gid::from_raw(65_534),
+    };
+
     /// The account of that name, or of that number.
     pub(crate) fn named(name: &str) -> Result<Self, AccountError> {
         let number = name.parse().ok().map(Uid::from_raw);

@@ -1,6 +1,7 @@
 //! The command line of `bcd`: one file a command, whose doc comment is its help.
 
 mod boot;
+mod confine;
 mod doctor;
 mod exec;
 mod helper;
@@ -23,6 +24,7 @@ use tokio::runtime::Runtime;
 use crate::Build;
 use crate::account::{Account, AccountError};
 use crate::config::{Config, ConfigError};
+use crate::confinement::ConfinementError;
 use crate::helper::HelperError;
 use crate::join::JoinError;
 use crate::logs::{self, FilterError};
@@ -85,6 +87,8 @@ enum Command {
     Helper(helper::ServeNode),
     Node(node::Node),
     Preflight(preflight::Preflight),
+    #[command(hide = true)]
+    Confine(confine::Confine),
     Version(version::ShowVersion),
 }
 
@@ -118,6 +122,7 @@ fn execute(cli: Cli, build: Build) -> Result<(), CommandError> {
         Command::Helper(command) => command.run(&cli.global, build),
         Command::Node(command) => command.run(&cli.global, build),
         Command::Preflight(command) => command.run(&cli.global, build),
+        Command::Confine(command) => command.run(),
         Command::Version(command) => command.run(build),
     }
 }
@@ -162,6 +167,8 @@ enum CommandError {
     #[error(transparent)]
     Boot(#[from] BootError),
     #[error(transparent)]
+    Confinement(#[from] ConfinementError),
+    #[error(transparent)]
     Exec(#[from] exec::ExecError),
     #[error(transparent)]
     Account(#[from] AccountError),
@@ -205,10 +212,12 @@ impl CommandError {
             Self::Config(_) => ExitCode::from(3),
             Self::Node(NodeError::Lock(LockError::Held { .. }))
             | Self::Supervise(SuperviseError::Held { .. }) => ExitCode::from(4),
-            Self::Exec(exec::ExecError::NotExecutable { .. }) => ExitCode::from(126),
+            Self::Exec(exec::ExecError::NotExecutable { .. })
+            | Self::Confinement(ConfinementError::NotExecutable { .. }) => ExitCode::from(126),
             #[cfg(feature = "faults")]
             Self::ByHand(_) => ExitCode::FAILURE,
             Self::Boot(_)
+            | Self::Confinement(_)
             | Self::Exec(_)
             | Self::Account(_)
             | Self::Helper(_)

@@ -23,7 +23,7 @@ pub(crate) use problem::ConfigError;
 use problem::{Document, Problem};
 
 /// Bytes of a configuration: a thousand times what one needs, and no more.
-const CONFIG_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
 /// Where the package puts its binary.
 const DEFAULT_PACKAGE_BINARY: &str = "/usr/lib/bcd/bcd";

@@ -9,6 +9,7 @@ mod authority;
 mod cli;
 mod clock;
 mod config;
+mod confinement;
 mod dial;
 mod doctor;
 mod durable;

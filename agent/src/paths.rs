@@ -105,6 +105,11 @@ impl Paths {
         self.state().join("bcd.partial.origin")
     }
 
+    /// Where a new binary is shown what a node reads, while it is asked for its preflight.
+    pub(crate) fn preflight(&self) -> PathBuf {
+        self.root.join("preflight")
+    }
+
     /// What `bcd status` shows of the session.
     pub(crate) fn session(&self) -> PathBuf {
         self.state().join("session.json")

@@ -19,7 +19,7 @@ use super::wire::{Answer, Request};
 use crate::updater::attempt::{Attempt, Ending};
 use crate::updater::host::{Host, HostError, Source};
 use crate::updater::operations::OperationError;
-use crate::updater::preflight::{Order, preflight};
+use crate::updater::preflight::{Order, Rights, preflight};
 
 /// The operations, and whose turn it is.
 #[derive(Debug)]
@@ -121,8 +121,8 @@ impl Service {
             binary: staged.await??.binary,
             version,
             config: self.helper.config.clone(),
-            root: self.helper.host.paths().root().to_owned(),
-            account: Some(self.helper.account),
+            paths: self.helper.host.paths().clone(),
+            rights: Rights::Node(self.helper.account),
         };
         preflight(&order).await?;
         Ok(Answer::Done {})

@@ -35,11 +35,11 @@ pub(crate) const PREFLIGHT_SECONDS_MAX: u64 = 10;
 /// Bytes of a preflight's output that are looked at.
 pub(crate) const PREFLIGHT_OUTPUT_BYTES_MAX: u64 = 4 << 10;
 
-/// Tries to start a new binary that is still open for writing somewhere, as between another thread's fork and exec.
-pub(crate) const BUSY_TRIES_MAX: u32 = 20;
+/// Tries to start a preflight on a machine that has no process or memory to spare just now.
+pub(crate) const START_TRIES_MAX: u32 = 20;
 
 /// The wait between these tries.
-pub(crate) const BUSY_RETRY_AFTER: Duration = Duration::from_millis(50);
+pub(crate) const START_RETRY_AFTER: Duration = Duration::from_millis(50);
 
 /// Bytes of the trial's mark, which the node writes and the watchdog reads.
 pub(crate) const MARK_BYTES_MAX: u64 = 4 << 10;

@@ -18,8 +18,9 @@ use tokio::task::{JoinError, spawn_blocking};
 
 use super::attempt::{Attempt, Ending};
 use super::host::{Admitted, Host, HostError, Staged, with_causes};
-use super::preflight::{self, PreflightError, preflight};
+use super::preflight::{self, PreflightError, Rights, preflight};
 use super::record::{Record, TransitionError};
+use crate::account::Account;
 use crate::config::NodeConfig;
 use crate::durable;
 use crate::helper::{Client, ClientError, DEFAULT_SOCKET};
@@ -158,8 +159,8 @@ impl Operations {
                     binary: staged.binary.clone(),
                     version: section.version,
                     config: config.to_owned(),
-                    root: host.paths().root().to_owned(),
-                    account: None,
+                    paths: host.paths().clone(),
+                    rights: rights(),
                 };
                 Ok(preflight(&order).await?)
             }
@@ -224,6 +225,15 @@ impl Operations {
                 }
             }
         }
+    }
+}
+
+/// A node that runs as root has rights that a binary which has not proven itself must not have.
+fn rights() -> Rights {
+    if geteuid().is_root() {
+        Rights::Nobody(Account::NOBODY)
+    } else {
+        Rights::Ours
     }
 }
 

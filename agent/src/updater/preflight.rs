@@ -1,10 +1,12 @@
 //! The new binary's own word that it can run here, before anything depends on it.
 //!
-//! Takes the staged binary and the node's configuration, gives yes or a reason. The binary has a few seconds, no input
-//! and an empty environment; whatever it starts dies with it.
+//! Takes the staged binary and the node's configuration, gives yes or a reason. The binary has a few seconds, no input,
+//! an empty environment and no right to anything: `bcd confine` sees to that. Whatever it starts dies with it.
+
+mod view;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{PathBuf, absolute};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -15,13 +17,20 @@ use nix::unistd::Pid;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use super::attempt::Ending;
 use super::limits::{
-    BUSY_RETRY_AFTER, BUSY_TRIES_MAX, PREFLIGHT_OUTPUT_BYTES_MAX, PREFLIGHT_SECONDS_MAX,
+    PREFLIGHT_OUTPUT_BYTES_MAX, PREFLIGHT_SECONDS_MAX, START_RETRY_AFTER, START_TRIES_MAX,
 };
 use crate::account::Account;
+use crate::paths::Paths;
+
+use view::{CONFIG, View};
+
+/// The image of this process, whatever has become of its file.
+const LAUNCHER: &str = "/proc/self/exe";
 
 /// What a preflight is run on.
 #[derive(Clone, Debug)]
@@ -32,10 +41,20 @@ pub(crate) struct Order {
     pub(crate) version: Version,
     /// The configuration that it has to read.
     pub(crate) config: PathBuf,
-    /// The folder that it has to read.
-    pub(crate) root: PathBuf,
-    /// The user to run it as, where that is not this process's.
-    pub(crate) account: Option<Account>,
+    /// The node's folder, which it has to read.
+    pub(crate) paths: Paths,
+    pub(crate) rights: Rights,
+}
+
+/// As whom a preflight runs, and what it can look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rights {
+    /// As this process's user, who has no rights to give up.
+    Ours,
+    /// As the node's user: what a node reads is his.
+    Node(Account),
+    /// As a user who owns nothing: copies are his for as long as it takes.
+    Nobody(Account),
 }
 
 /// Why a binary did not pass.
@@ -47,6 +66,8 @@ pub(crate) enum PreflightError {
         #[source]
         source: io::Error,
     },
+    #[error("expected to show the new binary what a node reads, found that it cannot be copied")]
+    View(#[source] io::Error),
     #[error("expected an answer within {PREFLIGHT_SECONDS_MAX} s, found none")]
     TimedOut,
     #[error("expected the preflight to pass, found {status}: {said}")]
@@ -57,17 +78,29 @@ pub(crate) enum PreflightError {
 
 impl PreflightError {
     pub(crate) fn ending(&self) -> Ending {
-        Ending::new(
-            Outcome::Refused,
-            "preflight",
-            super::host::with_causes(self),
-        )
+        let (outcome, code) = match self {
+            // The release is not to blame.
+            Self::View(_) => (Outcome::Failed, "disk"),
+            Self::Start { .. } | Self::TimedOut | Self::Failed { .. } | Self::Version { .. } => {
+                (Outcome::Refused, "preflight")
+            }
+        };
+        Ending::new(outcome, code, super::host::with_causes(self))
     }
 }
 
 /// Asks the binary.
 pub(crate) async fn preflight(order: &Order) -> Result<(), PreflightError> {
-    let child = start(order).await?;
+    let view = match order.rights {
+        Rights::Ours | Rights::Node(_) => None,
+        Rights::Nobody(account) => {
+            let (paths, config) = (order.paths.clone(), order.config.clone());
+            let made = spawn_blocking(move || View::make(&paths, &config, account)).await;
+            let view = made.map_err(io::Error::other).and_then(|view| view);
+            Some(view.map_err(PreflightError::View)?)
+        }
+    };
+    let child = start(order, view.as_ref()).await?;
     let group = child.id().and_then(|id| i32::try_from(id).ok());
     let answered = timeout(Duration::from_secs(PREFLIGHT_SECONDS_MAX), answer(child)).await;
     // Its own group, so that nothing it may have started outlives the question.
@@ -104,14 +137,14 @@ struct Answer {
     complaint: String,
 }
 
-async fn start(order: &Order) -> Result<Child, PreflightError> {
+async fn start(order: &Order, view: Option<&View>) -> Result<Child, PreflightError> {
     let mut tries = 0;
     loop {
-        match spawn(order) {
+        match spawn(order, view) {
             Ok(child) => return Ok(child),
-            Err(error) if is_passing(&error) && tries < BUSY_TRIES_MAX => {
+            Err(error) if is_passing(&error) && tries < START_TRIES_MAX => {
                 tries += 1;
-                sleep(BUSY_RETRY_AFTER).await;
+                sleep(START_RETRY_AFTER).await;
             }
             Err(source) => {
                 return Err(PreflightError::Start {
@@ -123,18 +156,31 @@ async fn start(order: &Order) -> Result<Child, PreflightError> {
     }
 }
 
-fn spawn(order: &Order) -> io::Result<Child> {
-    let mut command = Command::new(&order.binary);
-    if let Some(account) = order.account {
-        // The groups of this process go with its user.
-        command.gid(account.gid.as_raw()).uid(account.uid.as_raw());
+fn spawn(order: &Order, view: Option<&View>) -> io::Result<Child> {
+    let mut command = Command::new(LAUNCHER);
+    command.arg("confine").arg("--binary").arg(&order.binary);
+    match order.rights {
+        Rights::Ours => {}
+        Rights::Node(account) | Rights::Nobody(account) => {
+            let (user, group) = (account.uid.to_string(), account.gid.to_string());
+            command.args(["--user", &user, "--group", &group]);
+        }
     }
+    let (folder, config, root) = match view {
+        Some(view) => (view.folder().to_owned(), CONFIG.into(), ".".into()),
+        None => (
+            "/".into(),
+            absolute(&order.config)?,
+            absolute(order.paths.root())?,
+        ),
+    };
     command
-        .arg("preflight")
-        .arg("--config")
-        .arg(&order.config)
+        .arg("--folder")
+        .arg(folder)
+        .args(["--", "preflight", "--config"])
+        .arg(config)
         .arg("--state-dir")
-        .arg(&order.root)
+        .arg(root)
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::null())
@@ -145,14 +191,9 @@ fn spawn(order: &Order) -> io::Result<Child> {
         .spawn()
 }
 
-/// Whether waiting helps: another thread of ours may just be between fork and exec, with the binary still open.
+/// Whether waiting helps: the machine has no process or no memory to spare just now.
 fn is_passing(error: &io::Error) -> bool {
-    [
-        io::ErrorKind::ExecutableFileBusy,
-        io::ErrorKind::WouldBlock,
-        io::ErrorKind::OutOfMemory,
-    ]
-    .contains(&error.kind())
+    [io::ErrorKind::WouldBlock, io::ErrorKind::OutOfMemory].contains(&error.kind())
 }
 
 async fn answer(mut child: Child) -> io::Result<Answer> {
