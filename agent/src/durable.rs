@@ -5,12 +5,14 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink,
 };
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
+use nix::libc;
 
 use crate::faults::{Fault, planted};
 
@@ -40,18 +42,43 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<
     if planted(Fault::InPlace) {
         return File::create(path)?.write_all(bytes);
     }
+    replace_bytes(path, bytes, mode)?;
+    // The rename itself is lost with the directory's page unless that is flushed too.
+    sync_folder_of(path)
+}
+
+/// The same, but for the name: a power cut may bring the old file back, whole, until [`sync_folder_of`].
+pub(crate) fn replace_bytes(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<()> {
     let staged = staging_name(path)?;
     let mut file = create_new(&staged)?;
     file.write_all(bytes)?;
-    put_in_place(&staged, &file, path, mode)
+    put_bytes_in_place(&staged, &file, path, mode)
+}
+
+/// Replaces a small file that nothing rests on: after a power cut it may be gone, or nonsense.
+pub(crate) fn replace_note(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<()> {
+    let staged = staging_name(path)?;
+    let mut file = create_new(&staged)?;
+    file.write_all(bytes)?;
+    file.set_permissions(Permissions::from_mode(mode.bits()))?;
+    rename_over(&staged, path)
 }
 
 /// Gives the finished file at `staged` the name `path`; both are in one folder. `file` is the open `staged`.
 pub(crate) fn put_in_place(staged: &Path, file: &File, path: &Path, mode: Mode) -> io::Result<()> {
-    set_mode(file, mode)?;
-    rename_over(staged, path)?;
-    // The rename itself is lost with the directory's page unless that is flushed too.
+    put_bytes_in_place(staged, file, path, mode)?;
     sync_folder_of(path)
+}
+
+/// The same, but for the name, which a power cut may still take back: until [`sync_folder_of`].
+pub(crate) fn put_bytes_in_place(
+    staged: &Path,
+    file: &File,
+    path: &Path,
+    mode: Mode,
+) -> io::Result<()> {
+    set_mode(file, mode)?;
+    rename_over(staged, path)
 }
 
 /// Gives an open file its mode, and sees it to the disk with all that was written.
@@ -211,12 +238,51 @@ fn check_names(path: &Path, file: &File) -> io::Result<()> {
     Ok(())
 }
 
-fn sync_folder_of(path: &Path) -> io::Result<()> {
+/// Sees the names in `path`'s folder to the disk.
+pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
     if planted(Fault::NoFolderFsync) {
         return Ok(());
     }
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     File::open(folder)?.sync_all()
+}
+
+/// Bytes of a large file after which the disk is told to begin.
+const WRITE_BEHIND_BYTES: u64 = 4 << 20;
+
+/// How far the disk was told to write a large file that is still growing: what is left to wait for at its end is short.
+/// It makes nothing durable.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WriteBehind {
+    told: u64,
+}
+
+impl WriteBehind {
+    /// The file has grown to that size.
+    pub(crate) fn grown(&mut self, file: &File, size: u64) {
+        if size.saturating_sub(self.told) >= WRITE_BEHIND_BYTES {
+            begin_writing(file, self.told, size - self.told);
+            self.told = size;
+        }
+    }
+}
+
+/// Tells the disk to begin with a part of a file, and waits for nothing. Whatever goes wrong, the fsync at the end says.
+#[expect(
+    unsafe_code,
+    reason = "no crate in use wraps this call; it takes a descriptor and three numbers, and touches no memory"
+)]
+fn begin_writing(file: &File, from: u64, bytes: u64) {
+    let (Ok(from), Ok(bytes)) = (from.try_into(), bytes.try_into()) else {
+        return;
+    };
+    // SAFETY: the descriptor is open for as long as `file` is borrowed.
+    let told = unsafe {
+        libc::sync_file_range(file.as_raw_fd(), from, bytes, libc::SYNC_FILE_RANGE_WRITE)
+    };
+    if told != 0 {
+        tracing::trace!("the disk cannot be told to begin");
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod cli;
 mod clock;
 mod config;
 mod confinement;
+mod content;
 mod dial;
 mod doctor;
 mod durable;

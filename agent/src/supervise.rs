@@ -183,7 +183,11 @@ impl Supervisor {
                 Turn::Again(Duration::ZERO)
             }
             Watched::Died(death) => {
-                let wait = self.pause.after(death.exit, started.elapsed());
+                let wait = if trial::waits(&self.supervision.host) {
+                    Duration::ZERO
+                } else {
+                    self.pause.after(death.exit, started.elapsed())
+                };
                 tracing::info!(exit = %death.exit, wait = %humantime::format_duration(wait), "the node ended; it starts again");
                 self.death = trial.map(|_| death);
                 Turn::Again(wait)

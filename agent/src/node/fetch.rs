@@ -11,7 +11,7 @@ mod partial;
 #[cfg(test)]
 mod tests;
 
-use std::{fs::File, io, path::PathBuf};
+use std::{io, path::PathBuf};
 
 use bc_protocol::digest::Sha256;
 use bytes::Bytes;
@@ -38,6 +38,7 @@ use self::{
 use super::limits::REDIRECTS_MAX;
 use crate::{
     clock,
+    content::Seen,
     dial::Reach,
     http::{self, Exchange, Server, Web},
 };
@@ -57,9 +58,9 @@ pub(crate) struct Fetch {
     pub(crate) web: Web,
 }
 
-/// Fetches a file: its size and digest are the order's, its bytes are on the disk, it is open for reading at its
-/// beginning.
-pub(crate) async fn fetch(order: Fetch, progress: &watch::Sender<u8>) -> Result<File, FetchError> {
+/// Fetches a file: its size and digest are the order's, and it is open for reading. That its bytes are on the disk is for
+/// whoever gives it a name to see to.
+pub(crate) async fn fetch(order: Fetch, progress: &watch::Sender<u8>) -> Result<Seen, FetchError> {
     fetch_at(&Pace::USUAL, order, progress).await
 }
 
@@ -67,7 +68,7 @@ async fn fetch_at(
     pace: &Pace,
     order: Fetch,
     progress: &watch::Sender<u8>,
-) -> Result<File, FetchError> {
+) -> Result<Seen, FetchError> {
     let server =
         Server::of(&order.url, order.web.plain_http, Reach::Anywhere).map_err(FetchError::Url)?;
     let whole = Download {
@@ -87,7 +88,7 @@ struct Download {
 }
 
 impl Download {
-    async fn run(&self, progress: &watch::Sender<u8>) -> Result<File, FetchError> {
+    async fn run(&self, progress: &watch::Sender<u8>) -> Result<Seen, FetchError> {
         let partial = self.partial().await?;
         match self.complete(partial, progress).await {
             // The wrong bits, which are gone, may have been there before, or have come from one bad cache on the way.
@@ -112,7 +113,7 @@ impl Download {
         &self,
         partial: Partial,
         progress: &watch::Sender<u8>,
-    ) -> Result<File, FetchError> {
+    ) -> Result<Seen, FetchError> {
         let partial = if partial.is_whole() {
             partial
         } else {
@@ -235,7 +236,7 @@ impl Download {
                 break Ok("the disk".to_owned());
             }
         };
-        // Also after a failure: the next try goes on from what is safe on disk now.
+        // Also after a failure: the next try goes on from what was written.
         let partial = writer.finish().await?;
         let found = ended?;
         if partial.is_whole() {

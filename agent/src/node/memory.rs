@@ -55,7 +55,11 @@ impl SessionNote {
 
     /// Keeps the note.
     pub(super) fn save(&self, paths: &Paths) {
-        if let Err(error) = save(&paths.session(), self) {
+        // It says nothing that a power cut leaves true, and must keep nobody waiting for a disk.
+        let saved = serde_json::to_vec(self)
+            .map_err(io::Error::other)
+            .and_then(|json| durable::replace_note(&paths.session(), &json, Mode::Readable));
+        if let Err(error) = saved {
             tracing::warn!(%error, "the session's note cannot be kept");
         }
     }
@@ -75,9 +79,11 @@ pub(crate) fn spec(paths: &Paths) -> Option<NodeSpec> {
     load(&paths.node_spec())
 }
 
-/// Keeps a spec.
+/// Keeps a spec: its bytes are on the disk. Should a power cut take the new name back, the whole spec before it is
+/// there, the next Hello says so, and the gateway sends the newer one again.
 pub(super) fn keep_spec(paths: &Paths, spec: &NodeSpec) -> io::Result<()> {
-    save(&paths.node_spec(), spec)
+    let json = serde_json::to_vec(spec)?;
+    durable::replace_bytes(&paths.node_spec(), &json, Mode::Readable)
 }
 
 /// Whether a node holds its lock. Where the lock may not be looked at, the note is all there is.
@@ -104,10 +110,6 @@ fn load<T: DeserializeOwned>(path: &Path) -> Option<T> {
             None
         }
     }
-}
-
-fn save<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
-    durable::replace_file(path, &serde_json::to_vec(value)?, Mode::Readable)
 }
 
 #[cfg(test)]

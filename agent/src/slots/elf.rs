@@ -6,8 +6,7 @@
 use bc_protocol::platform::Platform;
 use thiserror::Error;
 
-/// Bytes of a header that are looked at.
-pub(crate) const HEADER_BYTES: usize = 20;
+use crate::content::HEADER_BYTES;
 
 const MAGIC: [u8; 4] = [0x7f, b'E', b'L', b'F'];
 const CLASS_64: u8 = 2;

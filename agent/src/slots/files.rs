@@ -4,17 +4,17 @@
 //! the disk, and has the digest that was signed; what ran before keeps its bytes.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek as _, SeekFrom, Write};
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use bc_protocol::digest::Sha256;
 use bc_protocol::limits::{ARTIFACT_BYTES_MAX, PUBLISHED_BYTES_MAX};
 use bc_protocol::session::Slot;
 
+use crate::content::{self, Content, Seen, Stamp, content_of};
 use crate::durable::{self, Mode};
 use crate::paths::Paths;
-use crate::slots::elf::HEADER_BYTES;
 
 /// How a download is named until it is complete.
 const PARTIAL: &str = "bcd.partial";
@@ -25,21 +25,10 @@ const PARTIAL_ORIGIN: &str = "bcd.partial.origin";
 /// The bits that everybody's right to execute has.
 const EXECUTABLE: u32 = 0o111;
 
-/// Bytes that are read at once.
-const CHUNK_BYTES: usize = 64 << 10;
-
 /// Both slots of one node.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
     paths: Paths,
-}
-
-/// What a file holds, by its bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Content {
-    pub(crate) size: u64,
-    pub(crate) digest: Sha256,
-    pub(crate) header: Vec<u8>,
 }
 
 impl Slots {
@@ -57,14 +46,19 @@ impl Slots {
 
     /// What the slot's binary is. It is read whole.
     pub(crate) fn content(&self, slot: Slot) -> io::Result<Content> {
-        let mut binary = durable::open_unlinked(&self.paths.slot_binary(slot))?;
+        content_of(&mut self.open(slot)?)
+    }
+
+    /// Opens the slot's binary to read it whole.
+    pub(crate) fn open(&self, slot: Slot) -> io::Result<File> {
+        let binary = durable::open_unlinked(&self.paths.slot_binary(slot))?;
         let size = binary.metadata()?.len();
         if size > ARTIFACT_BYTES_MAX {
             // No release is that large, and a start must not wait until a giant has been read.
             let problem = format!("expected at most {ARTIFACT_BYTES_MAX} bytes, found {size}");
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
         }
-        content_of(&mut binary)
+        Ok(binary)
     }
 
     /// Whether the slot's binary has that digest.
@@ -109,29 +103,44 @@ impl Slots {
         Ok(self.partial_path(spare))
     }
 
-    /// Gives a finished download its place: `download` is the open file at [`Self::partial`].
-    pub(crate) fn install(&self, spare: Slot, download: &File) -> io::Result<()> {
+    /// Gives a finished download its place: `download` is the open file at [`Self::partial`]. Its bytes are on the disk
+    /// afterwards; its name is once [`Self::keep_published`] is done. What comes back is the stamp of the file in its
+    /// place: none where it is not the one that was seen.
+    pub(crate) fn install(&self, spare: Slot, download: &Seen) -> io::Result<Option<Stamp>> {
         let (partial, binary) = (self.partial_path(spare), self.paths.slot_binary(spare));
-        durable::put_in_place(&partial, download, &binary, Mode::Executable)?;
-        self.remove_download(spare)
+        let file = download.file();
+        let put = durable::put_bytes_in_place(&partial, file, &binary, Mode::Executable);
+        // After a failure nobody knows which of its bytes are on the disk: it is not to be built upon.
+        self.remove_download(spare)?;
+        put?;
+        let stamp = Stamp::of(&file.metadata()?);
+        let is_the_one = stamp.is_same_bytes(download.stamp()) && self.is_untouched(spare, stamp);
+        Ok(is_the_one.then_some(stamp))
+    }
+
+    /// Whether the slot's binary is the file of that stamp, and nobody has touched it since.
+    pub(crate) fn is_untouched(&self, slot: Slot, stamp: Stamp) -> bool {
+        fs::symlink_metadata(self.paths.slot_binary(slot))
+            .is_ok_and(|found| found.is_file() && Stamp::of(&found) == stamp)
     }
 
     /// Copies a binary into the slot; the copy's digest is what is returned.
-    pub(crate) fn install_copy(&self, spare: Slot, binary: &mut File) -> io::Result<Sha256> {
+    pub(crate) fn install_copy(&self, spare: Slot, binary: &File) -> io::Result<Sha256> {
         let path = self.paths.slot_binary(spare);
         let staged = durable::staging_name(&path)?;
         let mut copy = durable::create_new(&staged)?;
-        let content = stream(binary, &mut copy)?;
+        let content = content::copy(binary, &mut copy)?;
         durable::put_in_place(&staged, &copy, &path, Mode::Executable)?;
         Ok(content.digest)
     }
 
-    /// Keeps the published manifest beside the binary.
+    /// Keeps the published manifest beside the binary, and sees both names to the disk.
     pub(crate) fn keep_published(&self, spare: Slot, published: &[u8]) -> io::Result<()> {
+        let release = self.paths.slot_release(spare);
         if self.published(spare).as_deref() == Some(published) {
-            return Ok(());
+            return durable::sync_folder_of(&release);
         }
-        durable::replace_file(&self.paths.slot_release(spare), published, Mode::Readable)
+        durable::replace_file(&release, published, Mode::Readable)
     }
 
     /// Points the link for people and tools to the slot that runs.
@@ -155,61 +164,10 @@ impl Slots {
     }
 }
 
-/// What an open file holds, from its beginning.
-pub(crate) fn content_of(file: &mut File) -> io::Result<Content> {
-    file.seek(SeekFrom::Start(0))?;
-    stream(file, &mut io::sink())
-}
-
-/// Copies what `from` holds from its beginning, and hashes what it writes. It stops one byte beyond `size`: a file that
-/// grows meanwhile, or has no end, shows by that.
-pub(crate) fn copy_at_most(from: &File, to: &mut File, size: u64) -> io::Result<Content> {
-    // The position of a descriptor that was handed over is shared with whoever handed it over.
-    let mut from = At { file: from, at: 0 }.take(size.saturating_add(1));
-    stream(&mut from, to)
-}
-
-struct At<'a> {
-    file: &'a File,
-    at: u64,
-}
-
-impl Read for At<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(buffer, self.at)?;
-        self.at = self.at.saturating_add(read as u64);
-        Ok(read)
-    }
-}
-
-fn stream(from: &mut impl Read, to: &mut impl Write) -> io::Result<Content> {
-    let mut hasher = Sha256::hasher();
-    let mut header = Vec::with_capacity(HEADER_BYTES);
-    let mut size = 0_u64;
-    let mut chunk = vec![0; CHUNK_BYTES];
-    loop {
-        let read = match from.read(&mut chunk) {
-            Ok(0) => break,
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        let piece = chunk.get(..read).unwrap_or_default();
-        hasher.update(piece);
-        to.write_all(piece)?;
-        header.extend(piece.iter().take(HEADER_BYTES - header.len()));
-        size = size.saturating_add(read as u64);
-    }
-    Ok(Content {
-        size,
-        digest: hasher.finish(),
-        header,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::Slots;
+    use crate::content::Seen;
     use crate::paths::Paths;
     use bc_protocol::digest::Sha256;
     use bc_protocol::session::Slot;
@@ -230,14 +188,46 @@ mod tests {
         let (slots, paths) = slots(&folder);
         let digest = Sha256::of(b"binary");
         let partial = slots.partial(Slot::B).unwrap();
-        let mut file = File::create(&partial).unwrap();
-        file.write_all(b"binary").unwrap();
+        File::create(&partial)
+            .unwrap()
+            .write_all(b"binary")
+            .unwrap();
         File::create(partial.with_file_name("bcd.partial.origin")).unwrap();
-        slots.install(Slot::B, &file).unwrap();
+        let download = Seen::reading(File::open(&partial).unwrap()).unwrap();
+        let stamp = slots.install(Slot::B, &download).unwrap().unwrap();
+        assert!(slots.is_untouched(Slot::B, stamp));
         assert!(slots.holds(Slot::B, digest));
         let mode = fs::metadata(paths.slot_binary(Slot::B)).unwrap();
         assert_eq!(mode.permissions().mode() & 0o7777, 0o755);
         assert_eq!(fs::read_dir(paths.slot(Slot::B)).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn another_file_in_the_downloads_place_is_not_the_one_that_was_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let (slots, _) = slots(&folder);
+        let partial = slots.partial(Slot::B).unwrap();
+        File::create(&partial).unwrap().write_all(b"seen").unwrap();
+        let download = Seen::reading(File::open(&partial).unwrap()).unwrap();
+        fs::remove_file(&partial).unwrap();
+        File::create(&partial).unwrap().write_all(b"late").unwrap();
+        assert_eq!(slots.install(Slot::B, &download).unwrap(), None);
+    }
+
+    #[test]
+    fn a_binary_that_was_touched_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (slots, paths) = slots(&folder);
+        let partial = slots.partial(Slot::B).unwrap();
+        File::create(&partial).unwrap().write_all(b"seen").unwrap();
+        let mut late = File::options().write(true).open(&partial).unwrap();
+        late.set_modified(std::time::UNIX_EPOCH).unwrap();
+        let download = Seen::reading(File::open(&partial).unwrap()).unwrap();
+        let stamp = slots.install(Slot::B, &download).unwrap().unwrap();
+        late.write_all(b"late").unwrap();
+        assert!(!slots.is_untouched(Slot::B, stamp));
+        fs::remove_file(paths.slot_binary(Slot::B)).unwrap();
+        assert!(!slots.is_untouched(Slot::B, stamp));
     }
 
     #[test]

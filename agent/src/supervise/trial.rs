@@ -115,6 +115,12 @@ fn try_expire(host: &Host, trial: &Trial, evidence: Evidence) -> Result<Option<E
     Ok(Some(Expiry::WentBack))
 }
 
+/// Whether a trial waits for its first start: then the end of the node before it was a plan, however short its life.
+pub(super) fn waits(host: &Host) -> bool {
+    host.status()
+        .is_ok_and(|record| record.trial().is_some_and(|trial| trial.starts == 0))
+}
+
 /// Goes back because the node is being stopped. Without a trial nothing changes. Whoever holds the record for longer than
 /// a stop may take is left alone: the next start finds the trial, and counts.
 pub(super) async fn cancel(host: &Host) {

@@ -4,7 +4,7 @@
 //! the record of a new machine, and makes a lost one anew from what the slots prove.
 
 use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use bc_protocol::release::verify_installed;
@@ -16,9 +16,9 @@ use super::host::{Host, PRODUCT, with_causes};
 use super::record::{Found, Installed, Locked, Notice, Record, StoreError};
 use super::watchdog::{self, Evidence};
 use crate::clock::{self, ClockError};
+use crate::content::content_of;
 use crate::durable;
 use crate::faults::{Fault, planted};
-use crate::slots::files;
 
 /// Where the package's binary goes on a new machine.
 const SEEDED: Slot = Slot::A;
@@ -122,12 +122,11 @@ fn decide(
 fn mended(host: &Host, package: &Path, rescued: Record) -> Record {
     let mended = |package: &Path| -> io::Result<Option<Record>> {
         let mut binary = File::open(package)?;
-        let found = files::content_of(&mut binary)?.digest;
+        let found = content_of(&mut binary)?.digest;
         let Some((slot, record)) = rescued.clone().mended(found) else {
             return Ok(None);
         };
-        binary.seek(SeekFrom::Start(0))?;
-        let written = host.slots().install_copy(slot, &mut binary)?;
+        let written = host.slots().install_copy(slot, &binary)?;
         // The manifest lies beside what is damaged; without it the slot proves nothing once the record is lost too.
         if let Some(published) = host.slots().published(rescued.confirmed().slot) {
             host.slots().keep_published(slot, &published)?;
@@ -195,11 +194,8 @@ fn seed(host: &Host, locked: &Locked<'_>, package: &Path) -> Result<Record, Boot
         package: package.to_owned(),
         source,
     };
-    let mut binary = File::open(package).map_err(failed)?;
-    let digest = host
-        .slots()
-        .install_copy(SEEDED, &mut binary)
-        .map_err(failed)?;
+    let binary = File::open(package).map_err(failed)?;
+    let digest = host.slots().install_copy(SEEDED, &binary).map_err(failed)?;
     let record = Record::seeded(SEEDED, digest);
     locked.write(&record)?;
     tracing::info!(slot = %SEEDED, %digest, "a new machine: it starts with the package's binary");
@@ -253,7 +249,7 @@ pub(crate) fn to_run_by(host: &Host, package: &Path) -> Result<Record, BootError
 /// No slot proves anything, and none can be written: the package's own binary runs from where it lies.
 fn without_slots(package: &Path) -> Result<Record, BootError> {
     let digest = File::open(package)
-        .and_then(|mut binary| files::content_of(&mut binary))
+        .and_then(|mut binary| content_of(&mut binary))
         .map_err(|source| BootError::Package {
             package: package.to_owned(),
             source,

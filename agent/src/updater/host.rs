@@ -5,8 +5,8 @@
 //! them as they are.
 
 mod receive;
+mod stage;
 
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,21 +15,21 @@ use bc_protocol::digest::Sha256;
 use bc_protocol::id::AttemptId;
 use bc_protocol::platform::Platform;
 use bc_protocol::release::{Artifact, Trust, VerifiedManifest, verify, verify_installed};
-use bc_protocol::sequence::Sequence;
 use bc_protocol::session::{Outcome, Slot};
 use bc_protocol::spec::DaemonSection;
 use bc_protocol::time::Timestamp;
 use thiserror::Error;
 
 use super::attempt::{Attempt, Ending};
-use super::record::{Found, Record, Store, StoreError, TransitionError, Trial};
+use super::record::{Found, Installed, Record, Store, StoreError, TransitionError};
 use super::refusal::{self, Refused};
-use super::watchdog;
 use crate::clock::{self, ClockError};
 use crate::config::Config;
 use crate::faults::{Fault, planted};
 use crate::paths::Paths;
-use crate::slots::files::{self, Content, Slots};
+use crate::slots::files::Slots;
+
+pub(crate) use stage::Staged;
 
 /// The program whose releases a node installs.
 pub(crate) const PRODUCT: &str = "bcd";
@@ -56,6 +56,9 @@ pub(crate) struct Admitted {
     pub(crate) source: Source,
     slot: Slot,
     manifest: VerifiedManifest,
+    /// What was confirmed then, and the time that counted.
+    confirmed: Installed,
+    judged_at: Timestamp,
 }
 
 /// Where a binary's bytes come from.
@@ -65,14 +68,6 @@ pub(crate) enum Source {
     Download(PathBuf),
     /// The spare slot holds them already.
     InPlace,
-}
-
-/// A binary in its slot, not activated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Staged {
-    /// The binary.
-    pub(crate) binary: PathBuf,
-    digest: Sha256,
 }
 
 /// Why an operation was not carried out.
@@ -208,87 +203,9 @@ impl Host {
             source,
             slot,
             manifest,
+            confirmed: record.confirmed(),
+            judged_at: now,
         })
-    }
-
-    /// Judges a section as [`Self::admit`] does, and puts `binary`, its finished download, into the spare slot; without
-    /// one, the slot has to hold it already.
-    pub(crate) fn stage(
-        &self,
-        section: &DaemonSection,
-        binary: Option<File>,
-    ) -> Result<Staged, HostError> {
-        // The lock keeps a trial from beginning while its slot is written.
-        let _locked = self.store.lock()?;
-        let admitted = self.admit(section)?;
-        let (slot, digest) = (admitted.slot, admitted.digest);
-        let artifact = self.artifact(&admitted)?;
-        let content = match binary {
-            Some(mut file) => {
-                let content =
-                    files::content_of(&mut file).map_err(while_trying("read the download"))?;
-                if !planted(Fault::InstallFirst) {
-                    self.judge(&content, artifact)?;
-                }
-                self.slots
-                    .install(slot, &file)
-                    .map_err(while_trying("install the binary"))?;
-                content
-            }
-            None => self
-                .slots
-                .content(slot)
-                .map_err(while_trying("read the slot's binary"))?,
-        };
-        self.judge(&content, artifact)?;
-        if !planted(Fault::ManifestForgotten) {
-            self.slots
-                .keep_published(slot, admitted.manifest.published())
-                .map_err(while_trying("keep the manifest"))?;
-        }
-        Ok(Staged {
-            binary: self.paths.slot_binary(slot),
-            digest,
-        })
-    }
-
-    /// Begins the trial of what was staged: one write to the record. The next start is the new binary's.
-    pub(crate) fn activate(
-        &self,
-        section: &DaemonSection,
-        staged: &Staged,
-    ) -> Result<Record, HostError> {
-        if !watchdog::is_active(&self.paths) && !planted(Fault::NoWatchdog) {
-            return Err(HostError::NoWatchdog);
-        }
-        let locked = self.store.lock()?;
-        let record = locked.record()?;
-        if let Some(trial) = record.trial()
-            && trial.digest == staged.digest
-            && trial.attempt == section.attempt
-        {
-            // An earlier try may have left it in memory of the kernel only: once more, so that it is on the disk.
-            locked.write(&record)?;
-            return Ok(record);
-        }
-        let slot = spare_of(&record)?;
-        if !self.slots.holds(slot, staged.digest) {
-            return Err(HostError::Changed { slot });
-        }
-        let sequence = self.staged_sequence(slot, staged.digest)?;
-        let at = clock::boot_time()?;
-        let trial = Trial {
-            slot,
-            sequence,
-            digest: staged.digest,
-            attempt: section.attempt.clone(),
-            starts: 0,
-            deadline: at.now.after(self.deadline),
-            boot_id: at.boot,
-        };
-        let record = record.trying(trial, section.version.as_str())?;
-        locked.write(&record)?;
-        Ok(record)
     }
 
     /// Ends the trial well. Only the digest that is on trial can be confirmed; what is confirmed already stays so.
@@ -327,42 +244,11 @@ impl Host {
         Ok(record)
     }
 
-    fn judge(&self, content: &Content, artifact: &Artifact) -> Result<(), Refused> {
-        if planted(Fault::NoDigest) {
-            return Ok(());
-        }
-        refusal::admit_content(content, artifact, &self.platform)
-    }
-
-    /// The sequence of what lies in the slot, by its own verified manifest: whoever staged it may have been another
-    /// process, and a cut may have come between the binary and its manifest.
-    fn staged_sequence(&self, slot: Slot, digest: Sha256) -> Result<Sequence, HostError> {
-        let published = self.slots.published(slot).unwrap_or_default();
-        let manifest = verify_installed(&published, &self.trust, PRODUCT).map_err(Refused::from)?;
-        let artifact = manifest.artifact_for(&self.platform);
-        if artifact.is_none_or(|artifact| artifact.sha256() != digest) {
-            return Err(HostError::Changed { slot });
-        }
-        Ok(manifest.sequence())
-    }
-
     /// What this machine is to run of a release that was admitted.
     fn artifact<'a>(&self, admitted: &'a Admitted) -> Result<&'a Artifact, Refused> {
         let artifact = admitted.manifest.artifact_for(&self.platform);
         artifact.ok_or_else(|| Refused::Platform {
             platform: self.platform.clone(),
-        })
-    }
-
-    /// What a section's staging has left, for whoever did not stage it himself. [`Self::activate`] looks at it.
-    pub(crate) fn staged(&self, section: &DaemonSection) -> Result<Staged, HostError> {
-        let record = self.status()?;
-        let slot = record
-            .trial()
-            .map_or(record.confirmed().slot.other(), |trial| trial.slot);
-        Ok(Staged {
-            binary: self.paths.slot_binary(slot),
-            digest: section.sha256,
         })
     }
 

@@ -5,7 +5,6 @@
 
 mod own_note;
 
-use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -22,6 +21,7 @@ use super::preflight::{self, PreflightError, Rights, preflight};
 use super::record::{Record, TransitionError};
 use crate::account::Account;
 use crate::config::NodeConfig;
+use crate::content::Seen;
 use crate::durable;
 use crate::helper::{Client, ClientError, DEFAULT_SOCKET};
 use crate::paths::Paths;
@@ -127,16 +127,23 @@ impl Operations {
         }
     }
 
-    /// Puts a finished download into the spare slot; without one, the slot has to hold the binary already.
+    /// Puts a finished download into the spare slot; without one, the slot has to hold the binary already. What was
+    /// admitted before the download saves this process a second look; a helper takes its own.
     pub(crate) async fn stage(
         &self,
         section: DaemonSection,
-        binary: Option<File>,
+        (admitted, binary): (Admitted, Option<Seen>),
     ) -> Result<Staged, OperationError> {
         match self {
-            Self::Here(host) => on(host, move |host| host.stage(&section, binary)).await,
+            Self::Here(host) => {
+                on(host, move |host| {
+                    host.stage_admitted(&section, &admitted, binary)
+                })
+                .await
+            }
             Self::Helper { reader, helper } => {
-                helper.stage(section.clone(), binary.as_ref()).await?;
+                let file = binary.as_ref().map(Seen::file);
+                helper.stage(section.clone(), file).await?;
                 on(reader, move |host| {
                     remove_download(host.paths());
                     host.staged(&section)

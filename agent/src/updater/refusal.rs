@@ -12,9 +12,9 @@ use bc_protocol::version::Version;
 use thiserror::Error;
 
 use super::record::Record;
+use crate::content::Content;
 use crate::faults::{Fault, planted};
 use crate::slots::elf::{self, ElfError};
-use crate::slots::files::Content;
 
 /// Why a node does not install a release. Nothing has changed then, and the attempt has ended for good.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -12,8 +12,8 @@ use bc_protocol::session::Slot;
 use bc_protocol::version::Version;
 
 use super::record::{Installed, Record};
+use crate::content;
 use crate::paths::Paths;
-use crate::slots::files;
 
 const IMAGE: &str = "/proc/self/exe";
 
@@ -29,7 +29,7 @@ pub(crate) struct Running {
 
 /// Looks at the image. It is read whole.
 pub(crate) fn identify(paths: &Paths, record: &Record, version: Version) -> io::Result<Running> {
-    let digest = files::content_of(&mut File::open(IMAGE)?)?.digest;
+    let digest = content::content_of(&mut File::open(IMAGE)?)?.digest;
     let image = fs::read_link(IMAGE)?;
     let slot = [Slot::A, Slot::B].into_iter().find(|slot| {
         fs::canonicalize(paths.slot_binary(*slot)).is_ok_and(|binary| binary == image)

@@ -14,6 +14,7 @@ use bc_protocol::spec::{DaemonSection, NodeSpec};
 use clap::Subcommand;
 use thiserror::Error;
 
+use crate::content::Seen;
 use crate::durable;
 use crate::node::limits::STATE_FILE_BYTES_MAX;
 use crate::updater::attempt::Ending;
@@ -133,9 +134,9 @@ fn section(host: &Host, spec: Option<PathBuf>) -> Result<DaemonSection, ByHandEr
 }
 
 /// Copies the binary to where a download would gather; the host looks at every byte of it afterwards.
-fn copy(binary: &Path, partial: &Path) -> io::Result<File> {
+fn copy(binary: &Path, partial: &Path) -> io::Result<Seen> {
     let mut copied = durable::create_new(partial)?;
     let bytes_max = bc_protocol::limits::ARTIFACT_BYTES_MAX.saturating_add(1);
     io::copy(&mut File::open(binary)?.take(bytes_max), &mut copied)?;
-    Ok(copied)
+    Seen::reading(copied)
 }

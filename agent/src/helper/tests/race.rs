@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bc_protocol::digest::Sha256;
 
 use super::file;
-use crate::slots::files;
+use crate::content::Seen;
 use crate::updater::host::tests::home::{Home, Release};
 use crate::updater::host::{HostError, Source};
 use crate::updater::refusal::Refused;
@@ -46,8 +46,9 @@ fn the_digest_that_was_judged_is_the_one_that_is_kept() {
         for _ in 0..2_000 {
             match home.host.receive(&section, from) {
                 Ok(copy) => {
-                    let kept = files::content_of(&mut copy.unwrap()).unwrap();
-                    assert_eq!(kept.digest, digest);
+                    let kept = copy.unwrap().file().try_clone().unwrap();
+                    let mut kept = Seen::reading(kept).unwrap();
+                    assert_eq!(kept.content().unwrap().digest, digest);
                     taken += 1;
                 }
                 Err(HostError::Refused(Refused::Digest { .. })) => refused += 1,
@@ -73,7 +74,7 @@ fn a_copy_that_is_judged_before_it_is_made_loses_the_race() {
     let lost = while_it_changes(&release, folder.path(), |from| {
         while crate::clock::instant() < until {
             let mut from = from.try_clone().unwrap();
-            if files::content_of(&mut from).unwrap().digest == digest {
+            if crate::content::content_of(&mut from).unwrap().digest == digest {
                 let mut copy = vec![0; release.binary.len()];
                 from.read_exact_at(&mut copy, 0).unwrap();
                 if Sha256::of(&copy) != digest {

@@ -5,7 +5,7 @@
 //! upon. One open file at a time: a try that was given up finishes its last write before the next one begins.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     io::{self, Read, Seek, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -22,7 +22,8 @@ use tokio::{
 
 use super::FetchError;
 use crate::{
-    durable::{self, Mode},
+    content::Seen,
+    durable::{self, Mode, WriteBehind},
     node::limits::{DISK_MARGIN_BYTES, STATE_FILE_BYTES_MAX, WRITER_QUEUE_CHUNKS_MAX},
 };
 
@@ -40,6 +41,7 @@ pub(super) struct Partial {
     file: File,
     hasher: Sha256Hasher,
     have: u64,
+    behind: WriteBehind,
     validator: Option<String>,
 }
 
@@ -68,6 +70,7 @@ impl Partial {
             file,
             hasher: Sha256::hasher(),
             have: 0,
+            behind: WriteBehind::default(),
             validator: None,
         };
         let there = length(&partial.file)?;
@@ -104,6 +107,7 @@ impl Partial {
         self.file.rewind()?;
         self.hasher = Sha256::hasher();
         self.have = 0;
+        self.behind = WriteBehind::default();
         self.validator = None;
         Ok(self)
     }
@@ -120,7 +124,7 @@ impl Partial {
                     validator: validator.clone(),
                 };
                 let json = serde_json::to_vec(&origin)?;
-                durable::replace_file(&path, &json, Mode::Private)?;
+                durable::replace_note(&path, &json, Mode::Private)?;
             }
             None => durable::remove_if_there(&path)?,
         }
@@ -129,7 +133,7 @@ impl Partial {
     }
 
     /// The whole file, read-only and at its beginning, if it is the right one.
-    pub(super) fn finish(self) -> Result<File, FetchError> {
+    pub(super) fn finish(self) -> Result<Seen, FetchError> {
         let found = self.hasher.clone().finish();
         if found != self.place.digest {
             let expected = self.place.digest;
@@ -140,7 +144,7 @@ impl Partial {
     }
 
     /// A descriptor that can write would keep the file from being executed.
-    fn handed_over(self) -> io::Result<File> {
+    fn handed_over(self) -> io::Result<Seen> {
         let reader = durable::open_unlinked(&self.place.path)?;
         let (ours, theirs) = (self.file.metadata()?, reader.metadata()?);
         if (ours.dev(), ours.ino()) != (theirs.dev(), theirs.ino()) {
@@ -149,23 +153,15 @@ impl Partial {
             ));
         }
         durable::remove_if_there(&origin_path(&self.place.path))?;
-        Ok(reader)
+        Seen::hashed(reader, self.place.digest)
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)?;
         self.hasher.update(bytes);
         self.have += u64::try_from(bytes.len()).unwrap_or(0);
+        self.behind.grown(&self.file, self.have);
         Ok(())
-    }
-
-    /// Makes the bytes safe. After a failure nobody knows which of them are, so all are dropped.
-    fn sync(&self) -> io::Result<()> {
-        let synced = self.file.sync_all();
-        if synced.is_err() {
-            fs::remove_file(&self.place.path)?;
-        }
-        synced
     }
 
     fn read_in(&mut self) -> io::Result<()> {
@@ -199,7 +195,6 @@ impl Writer {
             while let Some(chunk) = chunks.blocking_recv() {
                 partial.append(&chunk)?;
             }
-            partial.sync()?;
             Ok(partial)
         });
         Self { queue, thread }
@@ -210,7 +205,7 @@ impl Writer {
         self.queue.send(bytes).await.is_ok()
     }
 
-    /// Gives the file back, with everything on the disk.
+    /// Gives the file back, with everything written.
     pub(super) async fn finish(self) -> Result<Partial, FetchError> {
         drop(self.queue);
         self.thread.await?.map_err(FetchError::Disk)
@@ -278,6 +273,8 @@ fn space_needed(size: u64, there: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -39,10 +39,10 @@ async fn what_is_handed_over_cannot_be_written_to() {
     let wanted = Wanted::new();
     let server = Server::start(vec![wanted.whole()]).await;
     let (progress, shown) = watch::channel(0);
-    let mut file = fetch_at(&quick(), wanted.order(&server.url), &progress)
+    let seen = fetch_at(&quick(), wanted.order(&server.url), &progress)
         .await
         .unwrap();
-    assert!(file.write(b"x").is_err());
+    assert!(seen.file().write(b"x").is_err());
     assert_eq!(*shown.borrow(), 100);
 }
 

@@ -3,8 +3,6 @@
 //! Takes a job of the machine, carries it out beside the session, and reports how it went. A download can be given up in
 //! its middle; whatever else has begun ends before the next job does, so that no two ever touch one slot.
 
-use std::fs::File;
-
 use bc_protocol::session::Outcome;
 use bc_protocol::spec::DaemonSection;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -12,6 +10,7 @@ use tokio::task::JoinHandle;
 use url::Url;
 
 use super::Setting;
+use crate::content::Seen;
 use crate::node::fetch::{Fetch, FetchError, fetch};
 use crate::updater::attempt::Ending;
 use crate::updater::host::{Admitted, Source, Staged, with_causes};
@@ -33,7 +32,7 @@ pub(super) struct Report {
 enum Handed {
     Nothing,
     Admitted(Box<Admitted>),
-    Downloaded(File),
+    Downloaded(Box<Admitted>, Seen),
     Staged(Staged),
 }
 
@@ -183,10 +182,12 @@ impl Bench {
                     )),
                 }
             }
-            (Job::Stage(section), Handed::Downloaded(file)) => {
-                self.stage(section, Some(file)).await
+            (Job::Stage(section), Handed::Downloaded(admitted, binary)) => {
+                self.stage(section, (*admitted, Some(binary))).await
             }
-            (Job::Stage(section), Handed::Admitted(_)) => self.stage(section, None).await,
+            (Job::Stage(section), Handed::Admitted(admitted)) => {
+                self.stage(section, (*admitted, None)).await
+            }
             (Job::Preflight(section), Handed::Staged(staged)) => {
                 self.preflight(section, staged).await
             }
@@ -201,7 +202,7 @@ impl Bench {
             // The machine asks for these only after the job that hands over what they need.
             (
                 Job::Download(_) | Job::Stage(_) | Job::Preflight(_) | Job::Activate(_),
-                Handed::Nothing | Handed::Admitted(_) | Handed::Downloaded(_) | Handed::Staged(_),
+                Handed::Nothing | Handed::Admitted(_) | Handed::Downloaded(..) | Handed::Staged(_),
             ) => Work::failed(Ending::new(
                 Outcome::Failed,
                 "internal",
@@ -225,7 +226,7 @@ impl Bench {
     }
 
     async fn download(&self, section: DaemonSection, admitted: Admitted) -> Work {
-        let Source::Download(partial) = admitted.source else {
+        let Source::Download(partial) = admitted.source.clone() else {
             return Work::done(Done::Downloaded);
         };
         let url = match Url::parse(&section.url) {
@@ -245,13 +246,16 @@ impl Bench {
             web: self.setting.web.clone(),
         };
         match fetch(order, &self.progress).await {
-            Ok(file) => Work::handing(Done::Downloaded, Handed::Downloaded(file)),
+            Ok(binary) => {
+                let hand = Handed::Downloaded(Box::new(admitted), binary);
+                Work::handing(Done::Downloaded, hand)
+            }
             Err(error) => Work::failed(ending_of(&error)),
         }
     }
 
-    async fn stage(&self, section: DaemonSection, file: Option<File>) -> Work {
-        match self.setting.operations.stage(section, file).await {
+    async fn stage(&self, section: DaemonSection, what: (Admitted, Option<Seen>)) -> Work {
+        match self.setting.operations.stage(section, what).await {
             Ok(staged) => Work::handing(Done::Staged, Handed::Staged(staged)),
             Err(error) => error.into(),
         }

@@ -10,6 +10,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use bc_protocol::spec::DaemonSection;
 
 use super::{Host, HostError, Source, while_trying};
+use crate::content::{self, Seen};
 use crate::durable;
 use crate::updater::refusal::{self, Refused};
 
@@ -19,7 +20,7 @@ impl Host {
         &self,
         section: &DaemonSection,
         from: &File,
-    ) -> Result<Option<File>, HostError> {
+    ) -> Result<Option<Seen>, HostError> {
         let admitted = self.admit(section)?;
         let Source::Download(partial) = admitted.source.clone() else {
             return Ok(None);
@@ -39,15 +40,15 @@ impl Host {
         }
         let failed = while_trying("copy the binary");
         let mut copy = durable::create_new(&partial).map_err(&failed)?;
-        let content = crate::slots::files::copy_at_most(from, &mut copy, admitted.size);
-        let judged = content
-            .map_err(&failed)
-            .and_then(|content| Ok(refusal::admit_content(&content, artifact, &self.platform)?));
-        if let Err(error) = judged {
+        let content = content::copy_at_most(from, &mut copy, admitted.size);
+        let judged = content.map_err(&failed).and_then(|content| {
+            refusal::admit_content(&content, artifact, &self.platform)?;
+            Seen::hashed(copy, content.digest).map_err(&failed)
+        });
+        if judged.is_err() {
             durable::remove_if_there(&partial).map_err(failed)?;
-            return Err(error);
         }
-        Ok(Some(copy))
+        judged.map(Some)
     }
 }
 

@@ -243,3 +243,64 @@ fn confirming_needs_the_digest_on_trial() {
     }
     assert_eq!(home.state(), before);
 }
+
+#[test]
+fn what_was_admitted_before_the_download_is_judged_by_the_record_of_now() {
+    let home = Home::new();
+    let (old, new) = (Release::good("1.1.0", 11), Release::good("1.2.0", 12));
+    let admitted = home.host.admit(&old.section()).unwrap();
+    home.upgrade(&new);
+    let binary = download(&home.host.paths().download(), &old.binary);
+    let staged = home
+        .host
+        .stage_admitted(&old.section(), &admitted, Some(binary));
+    assert_eq!(code(&staged.unwrap_err()), "rollback");
+}
+
+#[test]
+fn a_judgement_holds_for_its_own_manifest_alone() {
+    let home = Home::new();
+    let good = Release::good("1.1.0", 11);
+    let admitted = home.host.admit(&good.section()).unwrap();
+    let forged = DaemonSection {
+        signature: Release {
+            signers: vec![1],
+            ..good.clone()
+        }
+        .published(),
+        ..good.section()
+    };
+    let staged = home.host.stage_admitted(&forged, &admitted, None);
+    assert_eq!(code(&staged.unwrap_err()), "threshold");
+}
+
+#[test]
+fn a_judgement_of_before_spares_the_second_look() {
+    let home = Home::new();
+    let good = Release::good("1.1.0", 11);
+    let admitted = home.host.admit(&good.section()).unwrap();
+    let Source::Download(partial) = admitted.source.clone() else {
+        panic!("expected a download");
+    };
+    let binary = download(&partial, &good.binary);
+    let staged = home
+        .host
+        .stage_admitted(&good.section(), &admitted, Some(binary))
+        .unwrap();
+    let record = home.host.activate(&good.section(), &staged).unwrap();
+    assert_eq!(record.trial().unwrap().sequence.get(), 11);
+}
+
+#[test]
+fn a_manifest_that_changed_after_staging_is_not_activated() {
+    let home = Home::new();
+    let (good, other) = (Release::good("1.1.0", 11), Release::good("1.2.0", 12));
+    let staged = home.stage(&good).unwrap();
+    let release = home.host.paths().slot_release(Slot::B);
+    for published in [other.published(), b"{}".to_vec()] {
+        durable::replace_file(&release, &published, Mode::Readable).unwrap();
+        assert!(home.host.activate(&good.section(), &staged).is_err());
+    }
+    durable::replace_file(&release, &good.published(), Mode::Readable).unwrap();
+    home.host.activate(&good.section(), &staged).unwrap();
+}

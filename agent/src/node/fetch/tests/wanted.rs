@@ -52,9 +52,9 @@ impl Wanted {
 
     pub(super) async fn fetch_at(&self, pace: &Pace, server: &Server) -> Result<(), FetchError> {
         let (progress, shown) = watch::channel(0);
-        let mut file = fetch_at(pace, self.order(&server.url), &progress).await?;
+        let seen = fetch_at(pace, self.order(&server.url), &progress).await?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).unwrap();
+        seen.file().read_to_end(&mut bytes).unwrap();
         assert!(
             bytes == self.content,
             "the file is the one that was asked for"

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use crate::clock;
 use crate::config::{Config, NodeConfig, PlainHttp, UpdateConfig};
+use crate::content::Seen;
 use crate::durable::{self, Mode};
 use crate::paths::Paths;
 use crate::updater::executor;
@@ -180,8 +181,8 @@ impl Home {
     }
 }
 
-pub(crate) fn download(partial: &Path, bytes: &[u8]) -> File {
+pub(crate) fn download(partial: &Path, bytes: &[u8]) -> Seen {
     let mut file = durable::create_new(partial).unwrap();
     std::io::Write::write_all(&mut file, bytes).unwrap();
-    file
+    Seen::reading(file).unwrap()
 }
