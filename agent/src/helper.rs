@@ -23,7 +23,7 @@ use crate::account::Account;
 use crate::updater::host::Host;
 
 pub(crate) use client::{Client, ClientError};
-pub(crate) use socket::SocketError;
+pub(crate) use socket::{Holder, SocketError};
 
 /// Where the helper listens, if nobody says otherwise.
 pub(crate) const DEFAULT_SOCKET: &str = "/run/bcd/helper.sock";
@@ -50,9 +50,21 @@ pub(crate) enum HelperError {
     Socket(#[from] SocketError),
     #[error("expected to listen for signals, found that it cannot be done")]
     Signals(#[source] std::io::Error),
+    #[error("expected to read the binary that runs, found that it cannot be read")]
+    Image(#[source] std::io::Error),
 }
 
-/// Serves until SIGTERM or SIGINT; where a service manager holds the socket, until another binary is confirmed.
-pub(crate) async fn run(helper: Helper) -> Result<(), HelperError> {
+/// Why a helper ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Somebody stopped it.
+    Stopped,
+    /// Another binary than its own is the confirmed one: the next helper has to be that. Where a service manager holds
+    /// the socket, it starts it.
+    Replaced(Holder),
+}
+
+/// Serves until SIGTERM or SIGINT, or until another binary than its own is confirmed.
+pub(crate) async fn run(helper: &Helper) -> Result<Ended, HelperError> {
     server::run(helper).await
 }

@@ -21,7 +21,7 @@ use std::{io, path::PathBuf, thread, time::Duration};
 use bc_protocol::{
     platform::Platform,
     spec::{NodeSpec, SpecError},
-    version::VersionError,
+    version::{Version, VersionError},
 };
 use sd_notify::NotifyState;
 use thiserror::Error;
@@ -208,7 +208,9 @@ impl<L: Future<Output = Leaving>> Node<L> {
                 Some(heard) = news.recv() => listener.hear(heard),
                 changed = state.changed() => match changed {
                     Ok(()) => {
-                        facts.send_replace(reporter.facts(&state.borrow_and_update()));
+                        let state = state.borrow_and_update().clone();
+                        facts.send_replace(reporter.facts(&state));
+                        listener.helper(state.helper);
                     }
                     Err(_) => break Err(NodeError::UpdaterEnded),
                 },
@@ -258,6 +260,13 @@ impl Listener {
             }
         }
         self.updates.spec(spec);
+    }
+
+    fn helper(&mut self, helper: Option<Version>) {
+        if self.note.helper != helper {
+            self.note.helper = helper;
+            self.note.save(&self.paths);
+        }
     }
 
     fn ended(&mut self) {

@@ -10,6 +10,8 @@
 
 #[path = "road/fleet.rs"]
 mod fleet;
+#[path = "road/helpers.rs"]
+mod helpers;
 #[path = "road/node.rs"]
 mod node;
 
@@ -111,6 +113,7 @@ async fn a_node_whose_slots_are_damaged_heals_by_the_section_that_it_has() {
     let facts = rescued.hello.facts.clone();
     assert_eq!((facts.slot, facts.sequence), (None, Sequence::PACKAGED));
     assert_eq!(facts.floor.sequence(), release.sequence);
+    assert_eq!(facts.notice.as_deref(), Some("rescue"));
     // What it remembers is enough: it need not be sent again.
     upgrade(&mut rescued).await;
     let mut healed = fleet.session().await;
@@ -121,59 +124,8 @@ async fn a_node_whose_slots_are_damaged_heals_by_the_section_that_it_has() {
     );
     assert_eq!(outcome(&facts), Some((Outcome::Confirmed, true)));
     assert_eq!(facts.floor.sequence(), release.sequence);
+    assert_eq!(facts.notice, None);
     assert_eq!(node.status()["notice"], serde_json::Value::Null);
-}
-
-/// Covers the attack list "Helper", I3, I8, I14: only root can run it, for only root can run a node as somebody else.
-#[tokio::test]
-async fn a_node_without_rights_upgrades_through_the_helper() {
-    let fleet = Fleet::start().await;
-    let release = Release::of_this_program(1);
-    fleet.serve(&release);
-    let node = Node::unprivileged(&fleet);
-    node.join();
-    let mut supervise = node.supervise();
-    let mut first = fleet.session().await;
-    // Without a helper the attempt says so, and goes on.
-    first.say(spec(1, fleet.section(&release, "one"))).await;
-    let waiting = first
-        .facts_until(|facts| {
-            facts
-                .last_attempt
-                .as_ref()
-                .is_some_and(|last| last.code == "helper")
-        })
-        .await;
-    assert_eq!(outcome(&waiting), Some((Outcome::Failed, false)));
-    let mut helper = node.helper();
-    loop {
-        if first.read_until_goodbye_or_report().await == Some(GoodbyeReason::Updating) {
-            break;
-        }
-    }
-
-    let mut second = fleet.session().await;
-    assert_eq!(second.hello.facts.digest, release.digest);
-    let confirmed = second
-        .facts_until(|facts| outcome(facts) == Some((Outcome::Confirmed, true)))
-        .await;
-    assert_eq!(confirmed.floor.sequence(), release.sequence);
-    assert_eq!(
-        node.owners(&[
-            "state",
-            "identity",
-            "identity/node.key",
-            "state/node-spec.json"
-        ]),
-        [node::NOBODY].into()
-    );
-    let roots = ["", "update.json", "slots/b/bcd", "slots/b/release.json"];
-    assert_eq!(node.owners(&roots), [0].into());
-    supervise.terminate();
-    assert!(supervise.wait().await.success());
-    helper.terminate();
-    assert!(helper.wait().await.success());
-    assert_eq!(node.status()["floor"], 1);
 }
 
 /// A node that has left for a trial of three seconds.

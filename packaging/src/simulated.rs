@@ -195,6 +195,8 @@ fn facts() -> Result<Facts> {
         progress: None,
         observed_generation: 0,
         held: None,
+        notice: None,
+        helper: None,
     })
 }
 

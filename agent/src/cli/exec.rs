@@ -12,8 +12,9 @@ use nix::unistd::{Pid, getppid};
 use thiserror::Error;
 
 use super::{CommandError, Global};
+use crate::config::Config;
 use crate::paths::Paths;
-use crate::updater::executor;
+use crate::updater::executor::{self, BootError};
 use crate::updater::host::Host;
 use crate::updater::record::{Notice, Record};
 
@@ -50,6 +51,8 @@ impl Role {
 /// Why this process did not become another.
 #[derive(Debug, Error)]
 pub(super) enum ExecError {
+    #[error(transparent)]
+    Record(#[from] BootError),
     #[error("expected a record whose binary is not below its floor, found one that is")]
     BelowFloor,
     #[error("expected the trial's start to be counted, found that bcd boot has not run before it")]
@@ -101,6 +104,16 @@ fn die_with(parent: Pid) -> Result<(), ExecError> {
         return Err(ExecError::Orphaned { expected, found });
     }
     Ok(())
+}
+
+/// The binary that a helper has to be.
+pub(super) fn confirmed_binary(host: &Host, config: &Config) -> Result<PathBuf, ExecError> {
+    let record = executor::to_run_by(host, &config.package_binary)?;
+    match record.notice() {
+        // This process may be any binary by now, but not the package's.
+        Some(Notice::Rescue) => Ok(config.package_binary.clone()),
+        Some(Notice::Recovered) | None => binary(Role::Helper, &record, host.paths()),
+    }
 }
 
 fn binary(role: Role, record: &Record, paths: &Paths) -> Result<PathBuf, ExecError> {

@@ -1,20 +1,25 @@
 //! `bcd helper`
 
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
+use std::process::Command;
 
 use clap::Args;
 
+use super::exec::{self, ExecError};
 use super::{CommandError, Global, runtime};
 use crate::Build;
 use crate::account::{Account, DEFAULT_USER};
-use crate::helper::{self, DEFAULT_SOCKET, Helper};
-use crate::updater::host::Host;
+use crate::config::Config;
+use crate::helper::{self, DEFAULT_SOCKET, Ended, Helper, Holder};
+use crate::updater::host::{Host, with_causes};
 
 /// Write slots and record for a node that runs without the right to
 ///
 /// Runs as root, from the confirmed slot by `bcd exec helper`. It serves the node's user and nobody else: it installs
 /// releases that enough pinned keys signed, at or above this machine's floor, and confirms the one on trial when the
-/// node says that it was welcomed. Takes its socket from the service manager where there is one.
+/// node says that it was welcomed. Takes its socket from the service manager where there is one. When another binary
+/// than its own is confirmed, it becomes that one, or ends where the service manager will start it.
 #[derive(Debug, Args)]
 pub(super) struct ServeNode {
     /// Where to listen, instead of the configuration's helper_socket
@@ -37,7 +42,30 @@ impl ServeNode {
                 .unwrap_or_else(|| DEFAULT_SOCKET.into()),
             version: build.version,
         };
-        runtime()?.block_on(helper::run(helper))?;
-        Ok(())
+        loop {
+            let runtime = runtime()?;
+            let ended = runtime.block_on(helper::run(&helper));
+            runtime.shutdown_background();
+            match ended? {
+                Ended::Stopped | Ended::Replaced(Holder::Manager) => return Ok(()),
+                Ended::Replaced(Holder::Nobody) => {
+                    let error = renew(&helper.host, &config);
+                    // An old helper is better than none.
+                    tracing::error!(error = %with_causes(&error), "the confirmed binary cannot be the helper");
+                }
+            }
+        }
+    }
+}
+
+/// Becomes the confirmed binary, with the words that this process was started with. Comes back where it cannot.
+fn renew(host: &Host, config: &Config) -> ExecError {
+    match exec::confirmed_binary(host, config) {
+        Ok(path) => {
+            let words = std::env::args_os().skip(1);
+            let source = Command::new(&path).args(words).exec();
+            ExecError::NotExecutable { path, source }
+        }
+        Err(error) => error,
     }
 }

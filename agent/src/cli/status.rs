@@ -47,6 +47,8 @@ struct Status {
     last_attempt: Option<AttemptFacts>,
     node_id: Option<NodeId>,
     session: SessionStatus,
+    /// The version of the helper that answered the node last.
+    helper: Option<Version>,
     /// The owner's reason to begin no update.
     held: Option<String>,
     notice: Option<Notice>,
@@ -142,6 +144,7 @@ fn status_of(host: &Host, record: &Record, build: Build) -> Status {
         last_attempt: record.last_attempt().map(|attempt| attempt.facts().clone()),
         node_id: identity::node_id(&paths.identity()).ok().flatten(),
         session,
+        helper: memory::session(paths).and_then(|note| note.helper),
         held: hold::reason(paths),
         notice: record.notice(),
     }
@@ -228,6 +231,9 @@ fn text_of(status: &Status) -> String {
             .map_or_else(|| "has not joined".to_owned(), ToString::to_string),
     );
     line("session", session_text(&status.session));
+    if let Some(helper) = &status.helper {
+        line("helper", helper.to_string());
+    }
     if let Some(reason) = &status.held {
         line("held", reason.clone());
     }

@@ -7,13 +7,16 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bc_protocol::digest::Sha256;
 use bc_protocol::session::Outcome;
 use bc_protocol::spec::DaemonSection;
+use bc_protocol::version::Version;
 use thiserror::Error;
 use tokio::net::UnixStream;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::frame::{self, FrameError};
@@ -28,6 +31,7 @@ use crate::updater::operations::Verdict;
 pub(crate) struct Client {
     socket: PathBuf,
     owner: u32,
+    answered: Arc<watch::Sender<Option<Version>>>,
 }
 
 /// Why the helper did not do what it was asked for.
@@ -91,7 +95,16 @@ impl ClientError {
 impl Client {
     /// The helper at `socket`. It has to be root's, or `owner`'s.
     pub(crate) fn new(socket: PathBuf, owner: u32) -> Self {
-        Self { socket, owner }
+        Self {
+            socket,
+            owner,
+            answered: Arc::new(watch::channel(None).0),
+        }
+    }
+
+    /// The version of the helper that answered last.
+    pub(crate) fn answered(&self) -> watch::Receiver<Option<Version>> {
+        self.answered.subscribe()
     }
 
     /// The helper's version, if the helper is there and does its work.
@@ -165,7 +178,14 @@ impl Client {
         let reply = timeout(patience, exchange)
             .await
             .map_err(|_| ClientError::Late(patience))??;
-        Reply::decode(&reply).map_err(ClientError::Garbled)
+        let reply = Reply::decode(&reply).map_err(ClientError::Garbled)?;
+        let version = reply.helper.parse().ok();
+        self.answered.send_if_modified(|known| {
+            let changed = *known != version;
+            *known = version;
+            changed
+        });
+        Ok(reply)
     }
 
     async fn connect(&self) -> Result<UnixStream, ClientError> {

@@ -32,5 +32,8 @@ pub(super) const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 /// How long a node waits for its binary to be copied and tried out. The largest one is half a GiB.
 pub(super) const STAGE_PATIENCE: Duration = Duration::from_secs(300);
 
+/// How long a helper that is stopped waits for what is under way: with it, a stop takes less than five seconds.
+pub(super) const STOP_PATIENCE: Duration = Duration::from_secs(4);
+
 /// The wait after a connection could not be accepted: there is no descriptor left, and one has to come back first.
 pub(super) const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);

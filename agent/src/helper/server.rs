@@ -1,10 +1,11 @@
 //! Accepts connections, and lets one user in.
 //!
-//! Takes the socket; runs until it is told to end. Whoever is not the node's user is told so and nothing else, before a
+//! Takes the socket; runs until it is told to end, or until it is not the confirmed binary any more. Whoever is not the node's user is told so and nothing else, before a
 //! byte of his is read. What is under way has bounds in number and in time.
 
 use std::sync::Arc;
 
+use bc_protocol::digest::Sha256;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
@@ -13,13 +14,16 @@ use tokio::time::{sleep, timeout};
 use super::frame;
 use super::limits::{
     ACCEPT_AGAIN_AFTER, CONNECTIONS_MAX, REPLY_PATIENCE, REQUEST_BYTES_MAX, REQUEST_PATIENCE,
+    STOP_PATIENCE,
 };
 use super::service::Service;
-use super::socket::{self, Holder};
+use super::socket;
 use super::wire::{Answer, Reply};
-use super::{Helper, HelperError};
+use super::{Ended, Helper, HelperError};
+use crate::updater::running;
 
-pub(super) async fn run(helper: Helper) -> Result<(), HelperError> {
+pub(super) async fn run(helper: &Helper) -> Result<Ended, HelperError> {
+    let image = running::image_digest().map_err(HelperError::Image)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(HelperError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(HelperError::Signals)?;
     let socket = socket::listen(&helper.socket, &helper.account)?;
@@ -27,9 +31,9 @@ pub(super) async fn run(helper: Helper) -> Result<(), HelperError> {
         version = helper.version, user = %helper.account.uid, holder = ?socket.holder,
         "the helper listens"
     );
-    let service = Arc::new(Service::new(helper));
+    let service = Arc::new(Service::new(helper.clone()));
     let mut under_way = JoinSet::new();
-    loop {
+    let ended = loop {
         tokio::select! {
             accepted = socket.listener.accept() => match accepted {
                 Ok((stream, _)) => greet(stream, &service, &mut under_way),
@@ -39,15 +43,26 @@ pub(super) async fn run(helper: Helper) -> Result<(), HelperError> {
                 }
             },
             Some(_) = under_way.join_next() => {}
-            () = stop(&mut terminate, &mut interrupt) => break,
-            // The next one runs the binary that was confirmed.
-            () = service.confirmed.notified(), if socket.holder == Holder::Manager => break,
+            () = stop(&mut terminate, &mut interrupt) => break Ended::Stopped,
+            () = service.confirmed.notified() => if is_replaced(helper, image) {
+                tracing::info!("another binary is confirmed: the next helper runs it");
+                break Ended::Replaced(socket.holder);
+            },
         }
-    }
+    };
     drop(socket);
-    // What has begun ends: whoever asked gets his answer, and no half is left for the next helper to find.
-    while under_way.join_next().await.is_some() {}
-    Ok(())
+    // What has begun ends: whoever asked gets his answer. A copy of half a GiB is not waited for.
+    let finished = async { while under_way.join_next().await.is_some() {} };
+    if timeout(STOP_PATIENCE, finished).await.is_err() {
+        tracing::warn!("a request is broken off");
+    }
+    Ok(ended)
+}
+
+/// Whether the confirmed binary is another one than that of this process.
+fn is_replaced(helper: &Helper, image: Sha256) -> bool {
+    let confirmed = helper.host.status().map(|record| record.confirmed().digest);
+    confirmed.is_ok_and(|confirmed| confirmed != image)
 }
 
 async fn stop(terminate: &mut Signal, interrupt: &mut Signal) {

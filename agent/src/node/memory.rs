@@ -27,6 +27,9 @@ pub(crate) struct SessionNote {
     pub(crate) since: Timestamp,
     /// The version of the image that wrote this.
     pub(crate) version: Version,
+    /// The version of the helper that answered last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) helper: Option<Version>,
 }
 
 impl SessionNote {
@@ -37,6 +40,7 @@ impl SessionNote {
             gateway: None,
             since: clock::wall(),
             version,
+            helper: None,
         }
     }
 

@@ -34,6 +34,8 @@ impl Reporter {
             progress: state.progress.clone(),
             observed_generation: state.observed_generation,
             held: state.held.clone(),
+            notice: state.notice.map(|notice| notice.name().to_owned()),
+            helper: state.helper.clone(),
         }
     }
 }

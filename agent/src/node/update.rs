@@ -12,6 +12,7 @@ use bc_protocol::digest::Sha256;
 use bc_protocol::sequence::{ReleaseFloor, Sequence};
 use bc_protocol::session::{AttemptFacts, Progress, Slot, TrialFacts};
 use bc_protocol::spec::{NodeSpec, SpecError};
+use bc_protocol::version::Version;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::sleep_until;
@@ -63,6 +64,8 @@ pub(crate) struct UpdateState {
     pub(crate) held: Option<String>,
     /// Something its owner should know, though the node runs.
     pub(crate) notice: Option<Notice>,
+    /// The helper that answered last, where the node needs one.
+    pub(crate) helper: Option<Version>,
 }
 
 /// A handle to the task that keeps this node up to date. Cheap to clone.
@@ -184,6 +187,7 @@ struct Driver {
     leave: watch::Sender<Leaving>,
     seen: Inbox,
     percent: watch::Receiver<u8>,
+    helper: watch::Receiver<Option<Version>>,
     marking: Option<JoinHandle<()>>,
 }
 
@@ -220,7 +224,8 @@ impl Driver {
             losses: 0,
             session: Session::Down(Lost::Closed),
         };
-        let first = described(&machine, &running, &record, (&seen, 0));
+        let helper = operations.helper();
+        let first = described(&machine, (&running, &record), &seen, (0, None));
         let (state, reports) = watch::channel(first);
         let driver = Self {
             machine,
@@ -232,6 +237,7 @@ impl Driver {
             leave,
             seen,
             percent,
+            helper,
             marking: None,
         };
         (driver, effects, reports)
@@ -251,6 +257,7 @@ impl Driver {
                 }
                 report = self.jobs.next() => self.take(report),
                 Ok(()) = self.percent.changed() => {}
+                Ok(()) = self.helper.changed() => {}
                 () = wait_until(wakeup) => self.step(Input::Tick),
             }
             self.describe();
@@ -334,11 +341,12 @@ impl Driver {
 
     fn describe(&mut self) {
         let percent = *self.percent.borrow();
+        let helper = self.helper.borrow().clone();
         let now = described(
             &self.machine,
-            &self.running,
-            &self.record,
-            (&self.seen, percent),
+            (&self.running, &self.record),
+            &self.seen,
+            (percent, helper),
         );
         self.state.send_if_modified(|state| {
             let changed = *state != now;
@@ -350,9 +358,9 @@ impl Driver {
 
 fn described(
     machine: &Machine,
-    running: &Running,
-    record: &Record,
-    (seen, percent): (&Inbox, u8),
+    (running, record): (&Running, &Record),
+    seen: &Inbox,
+    (percent, helper): (u8, Option<Version>),
 ) -> UpdateState {
     UpdateState {
         slot: running.slot,
@@ -365,6 +373,7 @@ fn described(
         observed_generation: seen.observed_generation,
         held: seen.held.clone(),
         notice: record.notice(),
+        helper,
     }
 }
 

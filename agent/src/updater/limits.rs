@@ -41,5 +41,8 @@ pub(crate) const START_TRIES_MAX: u32 = 20;
 /// The wait between these tries.
 pub(crate) const START_RETRY_AFTER: Duration = Duration::from_millis(50);
 
+/// How long a helper may take to become the binary that was confirmed, until it is asked for its version.
+pub(crate) const HELPER_RENEWAL: Duration = Duration::from_secs(2);
+
 /// Bytes of the trial's mark, which the node writes and the watchdog reads.
 pub(crate) const MARK_BYTES_MAX: u64 = 4 << 10;

@@ -11,12 +11,16 @@ use std::path::Path;
 use bc_protocol::digest::Sha256;
 use bc_protocol::session::Outcome;
 use bc_protocol::spec::DaemonSection;
+use bc_protocol::version::Version;
 use nix::unistd::geteuid;
 use thiserror::Error;
+use tokio::sync::watch;
 use tokio::task::{JoinError, spawn_blocking};
+use tokio::time::sleep;
 
 use super::attempt::{Attempt, Ending};
 use super::host::{Admitted, Host, HostError, Staged, with_causes};
+use super::limits::HELPER_RENEWAL;
 use super::preflight::{self, PreflightError, Rights, preflight};
 use super::record::{Record, TransitionError};
 use crate::account::Account;
@@ -92,6 +96,15 @@ impl Operations {
         Self::Helper {
             reader: host,
             helper,
+        }
+    }
+
+    /// The version of the helper that answered last; it changes with every answer that says another one.
+    pub(crate) fn helper(&self) -> watch::Receiver<Option<Version>> {
+        match self {
+            // Nobody will ever say one.
+            Self::Here(_) => watch::channel(None).1,
+            Self::Helper { helper, .. } => helper.answered(),
         }
     }
 
@@ -201,6 +214,12 @@ impl Operations {
             Self::Here(host) => on(host, move |host| host.confirm(digest)).await,
             Self::Helper { reader, helper } => {
                 helper.confirm(digest).await?;
+                // It becomes the binary that was confirmed, and then has another version to say.
+                let helper = helper.clone();
+                tokio::spawn(async move {
+                    sleep(HELPER_RENEWAL).await;
+                    greet(helper).await;
+                });
                 on(reader, Host::status).await
             }
         }

@@ -80,6 +80,16 @@ pub(crate) enum Notice {
     Rescue,
 }
 
+impl Notice {
+    /// Its word in JSON and reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Recovered => "recovered",
+            Self::Rescue => "rescue",
+        }
+    }
+}
+
 /// Why a trial cannot be what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum TransitionError {

@@ -27,9 +27,14 @@ pub(crate) struct Running {
     pub(crate) digest: Sha256,
 }
 
+/// The digest of the image. It is read whole.
+pub(crate) fn image_digest() -> io::Result<Sha256> {
+    Ok(content::content_of(&mut File::open(IMAGE)?)?.digest)
+}
+
 /// Looks at the image. It is read whole.
 pub(crate) fn identify(paths: &Paths, record: &Record, version: Version) -> io::Result<Running> {
-    let digest = content::content_of(&mut File::open(IMAGE)?)?.digest;
+    let digest = image_digest()?;
     let image = fs::read_link(IMAGE)?;
     let slot = [Slot::A, Slot::B].into_iter().find(|slot| {
         fs::canonicalize(paths.slot_binary(*slot)).is_ok_and(|binary| binary == image)

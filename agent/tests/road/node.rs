@@ -5,6 +5,7 @@ use std::{
     fs::{File, Permissions},
     io::Write,
     os::unix::fs::{FileExt, MetadataExt, PermissionsExt},
+    os::unix::net::UnixListener,
     path::{Path, PathBuf},
     process::{Command, ExitStatus},
     time::Duration,
@@ -102,6 +103,47 @@ impl Node {
         let mut byte = [0];
         file.read_exact_at(&mut byte, 4096).unwrap();
         file.write_all_at(&[byte[0] ^ 1], 4096).unwrap();
+    }
+
+    /// Somebody without rights who runs a helper of his own at the helper's place.
+    pub(crate) async fn impostor(&self) -> Supervise {
+        // A careless machine: everybody may make sockets there.
+        std::fs::set_permissions(self.folder.path(), Permissions::from_mode(0o777)).unwrap();
+        let child = tokio::process::Command::new(BCD)
+            .args(["helper", "--config"])
+            .arg(self.config())
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .kill_on_drop(true)
+            .spawn();
+        for _ in 0..600 {
+            if self.folder.path().join("helper.sock").exists() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Supervise(child.unwrap())
+    }
+
+    /// A socket at the helper's place, for a helper that a test plays.
+    pub(crate) fn helper_socket(&self) -> UnixListener {
+        let path = self.folder.path().join("helper.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        std::fs::set_permissions(path, Permissions::from_mode(0o666)).unwrap();
+        listener
+    }
+
+    /// Waits until a process runs the binary of that name in the node's folder.
+    pub(crate) async fn runs(&self, process: &Supervise, name: &str) {
+        let image = format!("/proc/{}/exe", process.0.id().unwrap());
+        let binary = self.folder.path().join("state").join(name);
+        for _ in 0..600 {
+            if std::fs::read_link(&image).is_ok_and(|found| found == binary) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("expected it to run {name}");
     }
 
     /// The users of what the folder holds.

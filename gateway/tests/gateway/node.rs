@@ -150,5 +150,7 @@ pub(crate) fn facts(observed_generation: u64) -> Facts {
         progress: None,
         observed_generation,
         held: None,
+        notice: None,
+        helper: None,
     }
 }

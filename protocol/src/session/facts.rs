@@ -78,6 +78,12 @@ pub struct Facts {
     pub observed_generation: u64,
     /// The owner's reason, where he holds the node.
     pub held: Option<String>,
+    /// A word for what the owner should know of a node that runs all the same: `rescue`, `recovered`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<String>,
+    /// The version of the helper that answered last, for a node that needs one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub helper: Option<Version>,
 }
 
 /// A binary that has not proven itself yet.
@@ -220,6 +226,9 @@ impl TryFrom<wire::Facts> for Facts {
             progress: facts.progress.map(Progress::try_from).transpose()?,
             observed_generation: facts.observed_generation,
             held: facts.held.map(|reason| bounded(reason, MESSAGE_BYTES_MAX)),
+            notice: facts.notice.map(|word| bounded(word, 64)),
+            // What a helper says of itself is no reason to send its node away.
+            helper: facts.helper.and_then(|version| version.parse().ok()),
         })
     }
 }
@@ -239,6 +248,8 @@ impl From<Facts> for wire::Facts {
             progress: facts.progress.map(Into::into),
             observed_generation: facts.observed_generation,
             held: facts.held,
+            notice: facts.notice,
+            helper: facts.helper.map(|version| version.to_string()),
         }
     }
 }

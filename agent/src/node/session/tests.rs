@@ -141,6 +141,8 @@ pub(crate) fn facts(observed_generation: u64) -> Facts {
         progress: None,
         observed_generation,
         held: None,
+        notice: None,
+        helper: None,
     }
 }
 

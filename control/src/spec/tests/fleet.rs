@@ -139,6 +139,8 @@ impl Fleet {
             progress: None,
             observed_generation: 1,
             held: None,
+            notice: None,
+            helper: None,
         };
         self.facts.insert(node.clone(), (0, facts.clone()));
         Event::Opened(SessionOpened {
