@@ -4,6 +4,7 @@
 //! fails on the way means no.
 
 pub(crate) mod action;
+pub(crate) mod authzen;
 pub(crate) mod bearer;
 pub(crate) mod decide;
 pub(crate) mod token;

@@ -7,11 +7,13 @@ mod file;
 
 use std::{
     net::SocketAddr,
+    num::NonZeroU32,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use bc_protocol::release::{Trust, TrustError};
+use ipnet::IpNet;
 use thiserror::Error;
 use url::Url;
 
@@ -40,6 +42,47 @@ pub(crate) struct Config {
     pub offline_grace: Duration,
     /// How long certificates are valid.
     pub lifetimes: Lifetimes,
+    /// Whether callers come through something that names them in `X-Forwarded-For`.
+    pub behind_proxy: bool,
+    /// Where metrics are read; absent: nowhere.
+    pub metrics_listen: Option<SocketAddr>,
+    /// Who decides what callers may do; absent: their tokens.
+    pub access: Option<DecisionService>,
+    /// How often strangers may try.
+    pub limits: Limits,
+    /// Internal networks that webhooks may reach.
+    pub webhook_networks: Vec<IpNet>,
+}
+
+/// A service that decides what callers may do.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DecisionService {
+    /// What its addresses begin with.
+    pub url: Url,
+    /// The bearer token that it wants to see.
+    pub token_file: Option<PathBuf>,
+    /// How long an answer may take.
+    pub timeout: Duration,
+}
+
+/// How often strangers may try. Each counts for one address and for one token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Joins and renewals of nodes and gateways; ten seconds' worth at once.
+    pub joins_per_second: NonZeroU32,
+    /// Tokens that are not known; so many at once.
+    pub wrong_tokens_per_minute: NonZeroU32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let some = |number| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
+        Self {
+            // A rack that boots is no flood.
+            joins_per_second: some(50),
+            wrong_tokens_per_minute: some(30),
+        }
+    }
 }
 
 /// The API's certificate.

@@ -57,6 +57,13 @@ impl Db {
         &self.reader
     }
 
+    /// Whether it answers, and with a schema that this build knows.
+    pub(crate) async fn is_migrated(&self) -> Result<bool, sqlx::Error> {
+        let sql = "SELECT count(*) FROM _sqlx_migrations WHERE success";
+        let applied: i64 = query_scalar(sql).fetch_one(&self.reader).await?;
+        Ok(usize::try_from(applied).is_ok_and(|applied| applied >= migrations::count()))
+    }
+
     /// Waits for what is under way and closes the connections; SQLite's log is folded in.
     pub(crate) async fn close(&self) {
         self.reader.0.close().await;

@@ -14,21 +14,23 @@ mod join_tokens;
 mod methods;
 mod nodes;
 mod pools;
+mod quota;
 mod releases;
 mod rollouts;
 mod status;
 mod tokens;
 
-use std::sync::Arc;
+use std::{future::ready, sync::Arc};
 
 pub(crate) use error::Refusal;
+pub(crate) use quota::Quotas;
 
 use axum::{Router, http::header, middleware, response::IntoResponse, routing::get};
 use bytes::Bytes;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    access::decide::Decide, downloads::Folder, fleet::authority::Authority,
+    access::decide::Decide, downloads::Folder, fleet::authority::Authority, metrics::Metrics,
     rollout::service::Services,
 };
 use document::read_only;
@@ -46,6 +48,16 @@ pub(crate) struct App {
     pub link_url: String,
     /// The release binaries that control serves.
     pub downloads: Option<Folder>,
+    /// How often strangers may try.
+    pub quotas: Quotas,
+    /// Whether callers come through something that names them in `X-Forwarded-For`.
+    pub behind_proxy: bool,
+}
+
+impl App {
+    fn metrics(&self) -> &Metrics {
+        &self.services.metrics
+    }
 }
 
 /// The state that every request shares.
@@ -53,16 +65,24 @@ pub(crate) type Shared = Arc<App>;
 
 /// Every route.
 pub(crate) fn router(app: App) -> Router {
-    let (routes, document) = routes().finish();
+    let app = Arc::new(app);
+    let routes = routes();
+    for method in routes.names() {
+        app.metrics().expect_calls(method);
+    }
+    let (routes, document) = routes.finish();
     let document = Bytes::from(document);
-    let described = move || openapi(document.clone());
+    let described = move || ready(openapi(document.clone()));
     routes
         .route("/openapi.json", get(described))
         .fallback(error::no_such_method)
         .method_not_allowed_fallback(error::no_such_method)
         .layer(CatchPanicLayer::custom(error::panicked))
-        .layer(middleware::from_fn(frame::frame))
-        .with_state(Arc::new(app))
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&app),
+            frame::frame,
+        ))
+        .with_state(app)
 }
 
 fn routes() -> Methods {
@@ -77,7 +97,10 @@ fn routes() -> Methods {
             "/readyz",
             read_only(
                 "Whether it can work",
-                &[(200, json, "It can."), (500, json, "Its database fails.")],
+                &[
+                    (200, json, "It can."),
+                    (503, json, "Something is missing; it says what."),
+                ],
             ),
             get(status::readyz),
         )
@@ -93,7 +116,7 @@ fn routes() -> Methods {
         )
 }
 
-async fn openapi(document: Bytes) -> impl IntoResponse {
+fn openapi(document: Bytes) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], document)
 }
 

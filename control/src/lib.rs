@@ -15,6 +15,7 @@ mod files;
 mod fleet;
 mod http;
 mod link;
+mod metrics;
 mod release;
 mod rollout;
 mod serve;

@@ -3,6 +3,7 @@
 //! Takes a configuration, opens what is behind it, and runs until it is told to stop: then it takes no new work, ends
 //! what is under way and closes the database. It has no opinions of its own.
 
+mod bounded;
 mod listen;
 mod logs;
 
@@ -23,7 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     access::{
-        decide::BuiltIn,
+        authzen::{AuthZen, AuthZenError},
+        decide::{BuiltIn, Decide},
         token::{self, TokenError},
     },
     clock::Moment,
@@ -37,8 +39,9 @@ use crate::{
         authority::{Authority, AuthorityError},
         gateway,
     },
-    http::{self, App},
+    http::{self, App, Quotas},
     link::{self, LinkTlsError},
+    metrics::{self, ListenerError},
     rollout::{controller, service::Services},
 };
 use listen::{Bound, ListenError};
@@ -117,6 +120,12 @@ pub(crate) enum ServeError {
     /// The server for links.
     #[error(transparent)]
     Link(#[from] LinkTlsError),
+    /// The decision service cannot be asked.
+    #[error(transparent)]
+    Access(#[from] AuthZenError),
+    /// The address for metrics.
+    #[error(transparent)]
+    Metrics(#[from] ListenerError),
     /// The operating system gave no threads or signals.
     #[error("the runtime cannot start")]
     Runtime(#[source] io::Error),
@@ -201,6 +210,11 @@ async fn until_stopped(
 ) -> Result<(), ServeError> {
     let mut signals = Signals::catch()?;
     let (api, link) = (Bound::api(&config)?, Bound::link(&config)?);
+    let measured = config
+        .metrics_listen
+        .map(metrics::Listener::bind)
+        .transpose()?;
+    let decider = decider(&config)?;
     let parts = Parts::open(&config, &api.url).await?;
     let stop = CancellationToken::new();
     let controller = controller::spawn(parts.services.clone(), stop.clone());
@@ -216,15 +230,27 @@ async fn until_stopped(
     let app = App {
         services: parts.services.clone(),
         authority: Arc::clone(&parts.authority),
-        decider: Arc::new(BuiltIn),
+        decider,
         link_url: link.url.clone(),
         downloads: config.downloads.dir.map(Folder::new),
+        quotas: Quotas::new(config.limits),
+        behind_proxy: config.behind_proxy,
     };
+    let metrics = Arc::clone(&parts.services.metrics);
+    let measured_at = measured.as_ref().map(|listener| listener.address);
+    let measured =
+        measured.map(|listener| tokio::spawn(listener.serve(Arc::clone(&metrics), stop.clone())));
     let handle = Handle::new();
-    let server = listen::serve_api(api.socket, tls, http::router(app), handle.clone());
+    let server = listen::serve_api(
+        api.socket,
+        tls,
+        http::router(app),
+        (handle.clone(), metrics),
+    );
     let mut server = tokio::spawn(server);
+    let metrics_at = measured_at.map_or(String::new(), |at| format!(" metrics {at}"));
     logs::print_line(&format!(
-        "control listens: api {} link {}",
+        "control listens: api {} link {}{metrics_at}",
         api.url, link.url
     ));
     let ended = tokio::select! {
@@ -245,11 +271,23 @@ async fn until_stopped(
         Ok(Err(error)) => tracing::error!(%error, "links were not taken"),
         Err(_) => tracing::error!("the server for links ended with a panic"),
     }
+    if let Some(measured) = measured
+        && let Ok(Err(error)) = measured.await
+    {
+        tracing::error!(%error, "metrics could not be read");
+    }
     parts.services.db.close().await;
     let address = api.address;
     ended
         .unwrap_or_else(|panic| Err(io::Error::other(panic)))
         .map_err(|source| ServeError::Ended { address, source })
+}
+
+fn decider(config: &Config) -> Result<Arc<dyn Decide>, AuthZenError> {
+    match &config.access {
+        None => Ok(Arc::new(BuiltIn)),
+        Some(service) => Ok(Arc::new(AuthZen::new(service)?)),
+    }
 }
 
 /// What the service is made of.

@@ -29,7 +29,8 @@ impl Action {
         Self::TenantAdmin,
     ];
 
-    fn word(self) -> &'static str {
+    /// The word in permissions and questions.
+    pub(super) fn word(self) -> &'static str {
         match self {
             Self::FleetAdmin => "compute:fleet:admin",
             Self::PoolRead => "compute:pool:read",

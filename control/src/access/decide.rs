@@ -68,6 +68,11 @@ pub(crate) enum Denied {
         /// The token's tenant.
         tenant: TenantId,
     },
+    /// Whoever decides did not.
+    #[error(
+        "expected a decision about this call, found none: the decision service does not answer"
+    )]
+    Undecided,
 }
 
 /// Whoever decides.

@@ -1,5 +1,7 @@
 //! The file as it is written, and the rules that its values are held to.
 
+mod tables;
+
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -15,6 +17,7 @@ use url::Url;
 
 use super::{Config, ConfigError, Downloads, Tls};
 use crate::fleet::authority::Lifetimes;
+use tables::{AccessTable, LimitsTable, WebhooksTable};
 
 /// More is a clock that was taken for a duration.
 const GRACE_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
@@ -35,6 +38,7 @@ pub(super) struct File {
     #[serde(default)]
     behind_proxy: bool,
     downloads_url: Option<Url>,
+    metrics_listen: Option<SocketAddr>,
     tls: Option<TlsTable>,
     release: ReleaseTable,
     #[serde(default)]
@@ -45,6 +49,12 @@ pub(super) struct File {
     nodes: CertificateTable,
     #[serde(default)]
     gateways: CertificateTable,
+    #[serde(default)]
+    access: AccessTable,
+    #[serde(default)]
+    limits: LimitsTable,
+    #[serde(default)]
+    webhooks: WebhooksTable,
 }
 
 #[derive(Debug, Deserialize)]
@@ -202,6 +212,11 @@ impl File {
             },
             offline_grace: Duration::from_secs(grace),
             lifetimes,
+            behind_proxy: self.behind_proxy,
+            metrics_listen: self.metrics_listen,
+            access: self.access.checked()?,
+            limits: self.limits.into(),
+            webhook_networks: self.webhooks.allow_networks,
         })
     }
 }

@@ -80,6 +80,16 @@ fn what_breaks_a_rule_is_refused_by_its_key() {
         ("threshold = -1", "line 9"),
         ("pins = []", "pin"),
         ("pins = [\"sha256/x\"]", "pins"),
+        (
+            "access.authzen_url = \"http://pdp.example\"",
+            "access.authzen_url",
+        ),
+        ("access.timeout_seconds = 2", "access.authzen_url"),
+        ("limits.joins_per_second = 0", "joins_per_second"),
+        (
+            "webhooks.allow_networks = [\"10.0.0.0/33\"]",
+            "allow_networks",
+        ),
     ] {
         let refusal = refusal(change);
         assert!(refusal.contains(key), "{change}: {refusal}");
@@ -119,6 +129,13 @@ fn the_example_that_help_shows_holds_and_has_every_key() {
         "[downloads]",
         "offline_grace_seconds",
         "certificate_lifetime",
+        "metrics_listen",
+        "authzen_url",
+        "authzen_token_file",
+        "timeout_seconds",
+        "joins_per_second",
+        "wrong_tokens_per_minute",
+        "allow_networks",
     ] {
         let named = example.lines().any(|line| line.starts_with(key));
         assert!(named, "{key}");

@@ -24,6 +24,11 @@ const HISTORY: &[(&str, &str)] = &[
     ),
 ];
 
+/// How many there are.
+pub(super) fn count() -> usize {
+    HISTORY.len()
+}
+
 /// Every migration, numbered by its place.
 pub(super) fn sqlite() -> Migrator {
     let numbered = (1_i64..).zip(HISTORY);

@@ -5,14 +5,15 @@ use axum::{
     http::{header, request::Parts},
 };
 
-use super::{Shared, error::Refusal};
+use super::{Shared, error::Refusal, quota::Origin};
 use crate::{
     access::{
         action::Action,
-        decide::{Question, Resource},
-        token::{self, Subject},
+        decide::{Denied, Question, Resource},
+        token::{self, Subject, TokenError},
     },
     api::error::{Code, ErrorObject},
+    metrics::{Decision, Quota},
 };
 
 /// The holder of a valid API token. Extracted before the body: strangers' bodies are not read.
@@ -34,7 +35,14 @@ impl Caller {
             action,
             resource,
         };
-        Ok(self.app.decider.decide(question).await?)
+        let decided = self.app.decider.decide(question).await;
+        let answer = match &decided {
+            Ok(()) => Decision::YES,
+            Err(Denied::Undecided) => Decision::UNDECIDED,
+            Err(Denied::Permission { .. } | Denied::Tenant { .. }) => Decision::NO,
+        };
+        self.app.metrics().decisions.get_or_create(&answer).inc();
+        Ok(decided?)
     }
 }
 
@@ -43,16 +51,67 @@ impl FromRequestParts<Shared> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Refusal> {
         let BearerText(text) = BearerText::from_request_parts(parts, app).await?;
-        let subject = token::authenticate(&app.services.db, &text).await?;
-        Ok(Self {
-            subject,
-            app: Shared::clone(app),
-        })
+        match token::authenticate(&app.services.db, &text).await {
+            Ok(subject) => Ok(Self {
+                subject,
+                app: Shared::clone(app),
+            }),
+            Err(error @ TokenError::Unknown) => {
+                let Ok(from) = Origin::from_request_parts(parts, app).await;
+                let counted = app.quotas.wrong_token(from, &text);
+                if counted.is_err() {
+                    app.metrics()
+                        .quota_exceeded
+                        .get_or_create(&Quota::TOKEN)
+                        .inc();
+                }
+                counted?;
+                Err(error.into())
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
+/// The text of a token that was made for this one call. Whoever comes too often is refused before it is looked up.
+pub(super) struct OneUse(pub(super) String);
+
+impl FromRequestParts<Shared> for OneUse {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Refusal> {
+        let BearerText(text) = BearerText::from_request_parts(parts, app).await?;
+        count_join(parts, app, &text).await?;
+        Ok(Self(text))
+    }
+}
+
+/// Somebody without a token, whose request speaks for itself. He too comes only so often.
+pub(super) struct Visitor;
+
+impl FromRequestParts<Shared> for Visitor {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Refusal> {
+        count_join(parts, app, "").await?;
+        Ok(Self)
+    }
+}
+
+async fn count_join(parts: &mut Parts, app: &Shared, token: &str) -> Result<(), Refusal> {
+    let Ok(from) = Origin::from_request_parts(parts, app).await;
+    let counted = app.quotas.join(from, token);
+    if counted.is_err() {
+        app.metrics()
+            .quota_exceeded
+            .get_or_create(&Quota::JOIN)
+            .inc();
+    }
+    Ok(counted?)
+}
+
 /// The text of a bearer token, whatever kind it is.
-pub(super) struct BearerText(pub(super) String);
+struct BearerText(String);
 
 impl<S: Sync> FromRequestParts<S> for BearerText {
     type Rejection = Refusal;

@@ -18,6 +18,9 @@ use utoipa::{
 
 use crate::api::error::{Code, ErrorBody};
 
+/// What the paths of methods begin with.
+pub(super) const METHODS: &str = "/api/compute/";
+
 const BEARER: &str = "bearer";
 
 const ABOUT: &str = "Registry of releases, planner of rollouts, and the fleet that they move through. Every method is \
@@ -147,12 +150,20 @@ impl Document {
             operation = operation.response(status.to_string(), refused);
         }
         let item = PathItem::new(HttpMethod::Post, operation);
-        self.other(&format!("/api/compute/{path}"), item);
+        self.other(&format!("{METHODS}{path}"), item);
     }
 
     /// Adds something else.
     pub(super) fn other(&mut self, path: &str, described: PathItem) {
         self.paths.paths.insert(path.to_owned(), described);
+    }
+
+    /// The paths of all methods.
+    pub(super) fn methods(&self) -> impl Iterator<Item = &str> {
+        self.paths
+            .paths
+            .keys()
+            .filter_map(|path| path.strip_prefix(METHODS))
     }
 
     pub(super) fn text(self) -> String {

@@ -56,6 +56,11 @@ impl IntoResponse for Refusal {
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, scheme);
         }
+        if let Some(seconds) = self.0.details["retryAfterSeconds"].as_u64() {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, seconds.into());
+        }
         response.extensions_mut().insert(Refused(self.0));
         response
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::{
     body::Body,
-    extract::Request,
+    extract::{MatchedPath, Request, State},
     http::{HeaderName, HeaderValue},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -12,8 +12,16 @@ use axum::{
 use tracing::Instrument as _;
 use ulid::Ulid;
 
-use super::error::{Refusal, Refused, overdue};
-use crate::{chance, clock::Moment};
+use super::{
+    Shared,
+    document::METHODS,
+    error::{Refusal, Refused, overdue},
+};
+use crate::{
+    chance,
+    clock::{Moment, Stopwatch},
+    metrics::Call,
+};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -21,7 +29,9 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Gives a request an id, and its answer too. Ids that callers send are not taken over: they go into our log.
-pub(super) async fn frame(request: Request, next: Next) -> Response {
+pub(super) async fn frame(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let began = Stopwatch::start();
+    let method = request.extensions().get::<MatchedPath>().cloned();
     let id = Ulid::from_parts(Moment::now().unix_ms(), chance::bits()).to_string();
     let span = tracing::info_span!(
         "request",
@@ -35,11 +45,30 @@ pub(super) async fn frame(request: Request, next: Next) -> Response {
         tracing::debug!(status = answer.status().as_u16(), "answered");
         answer
     };
-    let mut answer = named(answer.instrument(span).await, &id);
+    let answer = answer.instrument(span).await;
+    if let Some(method) = method
+        .as_ref()
+        .and_then(|path| path.as_str().strip_prefix(METHODS))
+    {
+        count(&app, method, &answer);
+        app.metrics()
+            .call_seconds
+            .observe(began.elapsed().as_secs_f64());
+    }
+    let mut answer = named(answer, &id);
     if let Ok(id) = HeaderValue::from_str(&id) {
         answer.headers_mut().insert(REQUEST_ID, id);
     }
     answer
+}
+
+fn count(app: &Shared, method: &str, answer: &Response) {
+    let code = match answer.extensions().get::<Refused>() {
+        Some(Refused(error)) => error.code.word(),
+        None => "OK",
+    };
+    let call = Call::new(method, code);
+    app.metrics().calls.get_or_create(&call).inc();
 }
 
 /// Writes a refusal's body, now that the id is known.

@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 
 use super::{
     Shared,
-    caller::{BearerText, Caller},
+    caller::{Caller, OneUse},
     error::Refusal,
     input::Input,
 };
@@ -27,7 +27,7 @@ pub(super) async fn enrol(
 
 pub(super) async fn join(
     State(app): State<Shared>,
-    BearerText(bearer): BearerText,
+    OneUse(bearer): OneUse,
     Input(request): Input<JoinGateway>,
 ) -> Result<Json<JoinedGateway>, Refusal> {
     let enrolment = Enrolment {

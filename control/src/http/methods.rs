@@ -14,8 +14,8 @@ use utoipa::ToSchema;
 
 use super::{
     Refusal, Shared,
-    caller::{BearerText, Caller},
-    document::{Access, Described, Document},
+    caller::{Caller, OneUse, Visitor},
+    document::{Access, Described, Document, METHODS},
     input::Input,
 };
 
@@ -45,7 +45,7 @@ impl Methods {
         );
         self.router = self
             .router
-            .route(&format!("/api/compute/{path}"), method.route());
+            .route(&format!("{METHODS}{path}"), method.route());
         self
     }
 
@@ -59,6 +59,11 @@ impl Methods {
         self.document.other(path, described);
         self.router = self.router.route(path, route);
         self
+    }
+
+    /// The methods so far.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.document.methods()
     }
 
     /// The routes, and the text that describes them.
@@ -95,9 +100,9 @@ where
     }
 }
 
-impl<F, Fut, A, G> Method<(BearerText, A, G, Fut)> for F
+impl<F, Fut, A, G> Method<(OneUse, A, G, Fut)> for F
 where
-    F: Fn(State<Shared>, BearerText, Input<A>) -> Fut + Clone + Send + Sync + 'static,
+    F: Fn(State<Shared>, OneUse, Input<A>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<Json<G>, Refusal>> + Send + 'static,
     A: DeserializeOwned + ToSchema + Send + 'static,
     G: Serialize + ToSchema + 'static,
@@ -111,9 +116,9 @@ where
     }
 }
 
-impl<F, Fut, A, G> Method<(A, G, Fut)> for F
+impl<F, Fut, A, G> Method<(Visitor, A, G, Fut)> for F
 where
-    F: Fn(State<Shared>, Input<A>) -> Fut + Clone + Send + Sync + 'static,
+    F: Fn(State<Shared>, Visitor, Input<A>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<Json<G>, Refusal>> + Send + 'static,
     A: DeserializeOwned + ToSchema + Send + 'static,
     G: Serialize + ToSchema + 'static,

@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 
 use super::{
     Shared,
-    caller::{BearerText, Caller},
+    caller::{Caller, OneUse, Visitor},
     error::Refusal,
     input::Input,
 };
@@ -23,7 +23,7 @@ use crate::{
 
 pub(super) async fn join(
     State(app): State<Shared>,
-    BearerText(bearer): BearerText,
+    OneUse(bearer): OneUse,
     Input(request): Input<JoinNode>,
 ) -> Result<Json<JoinedNode>, Refusal> {
     let joined = join::join(
@@ -40,6 +40,7 @@ pub(super) async fn join(
 /// For nodes whose certificate has expired while they were away: the request's own signature says who calls.
 pub(super) async fn renew(
     State(app): State<Shared>,
+    _visitor: Visitor,
     Input(request): Input<RenewNode>,
 ) -> Result<Json<JoinedNode>, Refusal> {
     let key = CertifiedKey::from_request(&request.csr).map_err(RenewError::from)?;

@@ -1,25 +1,51 @@
 //! Whether the service lives, is ready, and which it is.
 
-use axum::{Json, extract::State};
+use std::time::Duration;
+
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
 use serde_json::{Value, json};
 
-use super::{Shared, error::Refusal};
-use crate::{api::error::ErrorObject, db::query_scalar};
+use super::Shared;
+use crate::clock::Moment;
 
 /// Alive: it answers.
 pub(super) async fn healthz() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// Ready: its database answers too.
-pub(super) async fn readyz(State(app): State<Shared>) -> Result<Json<Value>, Refusal> {
-    let one: Result<i64, sqlx::Error> = query_scalar("SELECT 1")
-        .fetch_one(app.services.db.reader())
-        .await;
-    match one {
-        Ok(_) => Ok(Json(json!({ "status": "ready" }))),
-        Err(error) => Err(ErrorObject::internal(&error).into()),
+/// For the controller to have been over all rollouts. It goes at least every half minute; a large fleet takes a while.
+const ROUND_AGE_MAX: Duration = Duration::from_secs(120);
+
+/// Ready: its database answers with this build's schema, and the controller moves.
+pub(super) async fn readyz(State(app): State<Shared>) -> Response {
+    let schema = app.services.db.is_migrated().await;
+    let now = Moment::now();
+    let age = app.services.metrics.since_last_round(now);
+    // The first round ends a moment after the start.
+    let age = age.unwrap_or_else(|| now.since(app.services.started_at));
+    let moves = age <= ROUND_AGE_MAX;
+    if let Err(error) = &schema {
+        let error: &dyn std::error::Error = error;
+        tracing::error!(error, "the database does not answer");
     }
+    let ready = matches!(schema, Ok(true)) && moves;
+    let status = if ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    let body = json!({
+        "status": if ready { "ready" } else { "not-ready" },
+        "database": if schema.is_ok() { "ok" } else { "failing" },
+        "migrations": if let Ok(false) = schema { "missing" } else { "ok" },
+        "controllerAgeSeconds": age.as_secs_f64(),
+    });
+    (status, Json(body)).into_response()
 }
 
 /// Its version.

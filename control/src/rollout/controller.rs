@@ -15,7 +15,7 @@ use super::{
     service::{self, Services},
     store::{self, StoreError},
 };
-use crate::clock::Moment;
+use crate::clock::{Moment, Stopwatch};
 
 /// The running controller.
 #[derive(Debug)]
@@ -29,7 +29,11 @@ pub(crate) fn spawn(services: Services, stop: CancellationToken) -> Controller {
     let task = tokio::spawn(async move {
         // A pass is never cut: the stop is looked at between passes.
         while !stop.is_cancelled() {
+            let began = Stopwatch::start();
             let next = pass_all(&services).await;
+            services
+                .metrics
+                .round_is_over(began.elapsed(), Moment::now());
             let rest = next.map_or(limits::SAFETY_NET, |at| at.since(Moment::now()));
             // A deadline is in whole milliseconds: one that is due now is reached by then.
             let rest = rest.clamp(Duration::from_millis(1), limits::SAFETY_NET);

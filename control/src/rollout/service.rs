@@ -29,6 +29,7 @@ use crate::{
     api::rollout::{AbortRollout, ListRollouts, OneRollout, PauseRollout, Rollout, Rollouts},
     clock::Moment,
     db::Db,
+    metrics::Metrics,
 };
 
 /// What rollouts need of the process. Cheap to clone.
@@ -50,6 +51,8 @@ pub(crate) struct Services {
     pub offline_grace: Duration,
     /// When the process started.
     pub started_at: Moment,
+    /// What Prometheus reads.
+    pub metrics: Arc<Metrics>,
 }
 
 impl Services {
@@ -64,6 +67,7 @@ impl Services {
             downloads_url: downloads_url.trim_end_matches('/').into(),
             offline_grace,
             started_at: Moment::now(),
+            metrics: Arc::default(),
         }
     }
 

@@ -16,7 +16,8 @@ use axum_server::{Address, Handle, Server, tls_rustls::RustlsConfig};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use thiserror::Error;
 
-use crate::config::Config;
+use super::bounded::Bounded;
+use crate::{config::Config, metrics::Metrics};
 
 /// Why the service cannot listen.
 #[derive(Debug, Error)]
@@ -143,17 +144,19 @@ pub(super) async fn serve_api(
     socket: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
     router: Router,
-    handle: Handle<SocketAddr>,
+    (handle, metrics): (Handle<SocketAddr>, Arc<Metrics>),
 ) -> io::Result<()> {
-    let service = router.into_make_service();
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
     match tls {
         None => {
             let server = axum_server::from_tcp(socket)?.handle(handle);
+            let server = server.map(|acceptor| Bounded::new(acceptor, metrics));
             impatient(server).serve(service).await
         }
         Some(tls) => {
             let tls = RustlsConfig::from_config(tls);
             let server = axum_server::from_tcp_rustls(socket, tls)?.handle(handle);
+            let server = server.map(|acceptor| Bounded::new(acceptor, metrics));
             impatient(server).serve(service).await
         }
     }

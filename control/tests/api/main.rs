@@ -12,6 +12,7 @@
 mod access;
 mod contract;
 mod downloads;
+mod guard;
 mod input;
 mod joining;
 mod releases;

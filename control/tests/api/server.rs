@@ -34,6 +34,8 @@ pub(crate) struct Server {
     pub(crate) dir: tempfile::TempDir,
     child: Child,
     pub(crate) url: String,
+    /// Where metrics are, if the configuration says so.
+    pub(crate) metrics: Option<String>,
     pub(crate) admin: String,
     client: Client,
     contract: tokio::sync::OnceCell<Contract>,
@@ -60,6 +62,8 @@ impl Server {
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         out.read_line(&mut line).unwrap();
+        let metrics = line.split_once(" metrics ");
+        let metrics = metrics.map(|(_, at)| at.trim().to_owned());
         let url = line.split(' ').find(|word| word.starts_with("http"));
         let url = url
             .unwrap_or_else(|| panic!("{line:?}: {}", log(dir.path())))
@@ -80,6 +84,7 @@ impl Server {
             dir,
             child,
             url,
+            metrics,
             admin: admin.trim().to_owned(),
             client,
             contract: tokio::sync::OnceCell::new(),

@@ -1,0 +1,62 @@
+//! What tells the series of one name apart. Every set of values is bounded: none comes from outside.
+
+use prometheus_client::encoding::EncodeLabelSet;
+
+use super::Metrics;
+
+/// An answer of the API.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Call {
+    method: String,
+    code: String,
+}
+
+impl Call {
+    /// The method is one that there is; the code is the error's, or `OK`.
+    pub(crate) fn new(method: &str, code: &str) -> Self {
+        Self {
+            method: method.to_owned(),
+            code: code.to_owned(),
+        }
+    }
+}
+
+/// What strangers try.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Quota {
+    of: &'static str,
+}
+
+impl Quota {
+    /// To join, or to renew after an absence.
+    pub(crate) const JOIN: Self = Self { of: "join" };
+    /// To call with a token that is not known.
+    pub(crate) const TOKEN: Self = Self { of: "token" };
+}
+
+/// What a caller may do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Decision {
+    answer: &'static str,
+}
+
+impl Decision {
+    /// He may.
+    pub(crate) const YES: Self = Self { answer: "yes" };
+    /// He may not.
+    pub(crate) const NO: Self = Self { answer: "no" };
+    /// Whoever decides did not, which is a no.
+    pub(crate) const UNDECIDED: Self = Self {
+        answer: "undecided",
+    };
+}
+
+/// Makes the series that exist before anything happens.
+pub(super) fn at_zero(metrics: &Metrics) {
+    for quota in [Quota::JOIN, Quota::TOKEN] {
+        drop(metrics.quota_exceeded.get_or_create(&quota));
+    }
+    for decision in [Decision::YES, Decision::NO, Decision::UNDECIDED] {
+        drop(metrics.decisions.get_or_create(&decision));
+    }
+}

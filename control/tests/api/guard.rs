@@ -1,0 +1,130 @@
+//! What keeps strangers and failures in bounds, and what can be seen of it.
+
+use serde_json::{Value, json};
+
+use crate::server::{Server, read, write_config};
+
+fn start(more: &str) -> Server {
+    let dir = tempfile::tempdir().unwrap();
+    write_config(dir.path(), more);
+    Server::start_in(dir)
+}
+
+async fn metrics(server: &Server) -> String {
+    let url = format!("http://{}/metrics", server.metrics.as_ref().unwrap());
+    let answer = server.client().get(url).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    answer.text().await.unwrap()
+}
+
+fn value(metrics: &str, series: &str) -> f64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(series));
+    let value = line.unwrap_or_else(|| panic!("{series} is not in\n{metrics}"));
+    value.trim().parse().unwrap()
+}
+
+const METRICS: &str = "metrics_listen = \"127.0.0.1:0\"";
+
+#[tokio::test]
+async fn whoever_joins_too_often_is_told_when_to_come_again() {
+    let server = start(&format!("{METRICS}\nlimits = {{ joins_per_second = 1 }}"));
+    let mut refused = None;
+    for _ in 0..20 {
+        let join = server
+            .post("nodes/join", "bcjt_x.y")
+            .json(&json!({ "csr": "x" }));
+        let answer = join.send().await.unwrap();
+        if answer.status() == 429 {
+            refused = Some(answer);
+            break;
+        }
+        assert_eq!(read(answer).await.0, 401);
+    }
+    let refused = refused.unwrap();
+    let wait: u64 = refused.headers()["retry-after"]
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!((1..=2).contains(&wait), "{wait}");
+    let (_, error) = read(refused).await;
+    assert_eq!(error["error"]["code"], "QUOTA_EXCEEDED");
+    assert_eq!(error["error"]["details"]["retryAfterSeconds"], wait);
+    // Renewals are counted too, and whoever has an API token goes on.
+    let renew = json!({ "nodeId": "node_00000000000000000000000000", "csr": "x" });
+    let answer = server
+        .post("nodes/renew", "")
+        .json(&renew)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(answer.status(), 429);
+    server
+        .call("pools/list", json!({ "tenantId": "root" }))
+        .await;
+    let metrics = metrics(&server).await;
+    assert!(value(&metrics, "bc_control_quota_exceeded_total{of=\"join\"}") >= 2.0);
+}
+
+#[tokio::test]
+async fn a_token_is_not_guessed_for_ever_and_the_right_one_still_works() {
+    let server = start("limits = { wrong_tokens_per_minute = 3 }");
+    let id = server.admin.split('.').next().unwrap();
+    let list = json!({ "tenantId": "root" });
+    let mut statuses = Vec::new();
+    for guess in 0..5 {
+        let token = format!("{id}.{guess}");
+        statuses.push(server.call_as(&token, "pools/list", list.clone()).await.0);
+    }
+    assert_eq!(statuses, [401, 401, 401, 429, 429]);
+    server.call("pools/list", list).await;
+}
+
+#[tokio::test]
+async fn what_happens_is_counted() {
+    let server = start(METRICS);
+    let before = metrics(&server).await;
+    let series = "bc_control_calls_total{method=\"pools/list\",code=\"OK\"}";
+    assert_eq!(value(&before, series), 0.0);
+    server
+        .call("pools/list", json!({ "tenantId": "root" }))
+        .await;
+    server
+        .refused("pools/list", json!({ "tenantId": "a b" }))
+        .await;
+    let after = metrics(&server).await;
+    assert_eq!(value(&after, series), 1.0);
+    let refused = "bc_control_calls_total{method=\"pools/list\",code=\"INVALID_INPUT\"}";
+    assert_eq!(value(&after, refused), 1.0);
+    assert_eq!(
+        value(&after, "bc_control_decisions_total{answer=\"yes\"}"),
+        1.0
+    );
+    assert!(value(&after, "bc_control_connections ") >= 1.0);
+    let ready: Value = server
+        .get("/readyz")
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+    assert_eq!(ready["status"], "ready", "{ready}");
+    assert!(ready["controllerAgeSeconds"].as_f64().unwrap() < 60.0);
+}
+
+#[tokio::test]
+async fn a_decision_service_that_is_away_means_no() {
+    // Nothing listens at the port for discarding.
+    let service = "access = { authzen_url = \"http://127.0.0.1:9\" }";
+    let server = start(&format!("{METRICS}\n{service}"));
+    let error = server
+        .refused("pools/list", json!({ "tenantId": "root" }))
+        .await;
+    assert_eq!(error["code"], "ACCESS_DENIED");
+    let metrics = metrics(&server).await;
+    assert_eq!(
+        value(&metrics, "bc_control_decisions_total{answer=\"undecided\"}"),
+        1.0
+    );
+}
