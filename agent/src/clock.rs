@@ -4,6 +4,7 @@
 //! the monotonic clock with the boot's id for what must outlive the process.
 
 use std::fs;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bc_protocol::time::Timestamp;
@@ -11,18 +12,39 @@ use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The wall clock, to the second. It may be wrong by years: nothing safe may rest on it alone.
+/// When this binary was built, in seconds since 1970.
+static BUILT: AtomicI64 = AtomicI64::new(0);
+
+/// Sets the moment before which this process believes no wall clock: the one at which it was built.
+pub(crate) fn never_before(built: i64) {
+    BUILT.fetch_max(built, Ordering::Relaxed);
+}
+
+/// The wall clock, to the second, or the moment at which this binary was built, whichever is later: a machine without a
+/// battery wakes up in 1970. It may still be wrong by years: nothing safe may rest on it alone.
+pub(crate) fn wall() -> Timestamp {
+    judged(system().unix(), BUILT.load(Ordering::Relaxed))
+}
+
+/// The wall clock as the machine has it.
 #[expect(
     clippy::disallowed_methods,
     reason = "this module is where time enters"
 )]
-pub(crate) fn wall() -> Timestamp {
+pub(crate) fn system() -> Timestamp {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    let seconds = i64::try_from(since_1970.as_secs()).unwrap_or(i64::MAX);
-    // A clock beyond the year 9999 is no clock; what is dated by it then counts as dated at the start of time.
-    Timestamp::from_unix(seconds).unwrap_or_else(|_| epoch())
+    judged(i64::try_from(since_1970.as_secs()).unwrap_or(i64::MAX), 0)
+}
+
+/// The time by which to judge where a clock shows `shown`, and `passed` has certainly passed.
+fn judged(shown: i64, passed: i64) -> Timestamp {
+    // A clock beyond the year 9999 is no clock.
+    [shown.max(passed), passed]
+        .into_iter()
+        .find_map(|seconds| Timestamp::from_unix(seconds).ok())
+        .unwrap_or_else(epoch)
 }
 
 #[expect(
@@ -97,8 +119,21 @@ pub(crate) fn boot_time() -> Result<BootTime, ClockError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Monotonic, boot_time};
+    use super::{Monotonic, boot_time, judged};
     use std::time::Duration;
+
+    #[test]
+    fn a_clock_before_the_build_is_not_believed_and_one_behind_all_years_neither() {
+        for (shown, passed, expected) in [
+            (0, 1_700_000_000, 1_700_000_000),
+            (1_800_000_000, 1_700_000_000, 1_800_000_000),
+            (i64::MAX, 1_700_000_000, 1_700_000_000),
+            (5, 0, 5),
+            (i64::MAX, i64::MAX, 0),
+        ] {
+            assert_eq!(judged(shown, passed).unix(), expected, "{shown} {passed}");
+        }
+    }
 
     #[test]
     fn one_boot_has_one_id_and_time_that_does_not_run_back() {

@@ -36,6 +36,8 @@ use std::process::ExitCode;
 pub struct Build {
     /// The version, as people name it.
     pub version: &'static str,
+    /// When it was built, in seconds since 1970: no clock that shows less is right.
+    pub built: i64,
     /// The deliberate misbehaviour to show, by its name.
     #[cfg(feature = "faults")]
     pub fault: Option<&'static str>,
@@ -44,5 +46,6 @@ pub struct Build {
 /// Does what the command line says; the exit codes are listed in `bcd --help`.
 #[must_use]
 pub fn run(build: Build) -> ExitCode {
+    clock::never_before(build.built);
     cli::run(build)
 }

@@ -87,6 +87,23 @@ async fn a_node_joins_upgrades_confirms_and_refuses_the_next() {
     assert_eq!(status["running"]["slot"], "b");
 }
 
+/// A machine without a battery: it judges https, sessions and manifests by the time at which its binary was built.
+#[tokio::test]
+async fn a_node_whose_clock_shows_1970_joins_and_upgrades_all_the_same() {
+    let fleet = Fleet::secured().await;
+    let release = Release::of_this_program(1);
+    fleet.serve(&release);
+    let node = Node::new(&fleet).in_1970();
+    node.join();
+    let _supervise = node.supervise();
+    let mut first = fleet.session().await;
+    first.say(spec(1, fleet.section(&release, "one"))).await;
+    upgrade(&mut first).await;
+    let mut second = fleet.session().await;
+    let facts = second.facts_until(|facts| facts.trial.is_none()).await;
+    assert_eq!(outcome(&facts), Some((Outcome::Confirmed, true)));
+}
+
 /// Both slots rot after the release was confirmed: the package's binary takes the very section that it has, once more.
 #[tokio::test]
 async fn a_node_whose_slots_are_damaged_heals_by_the_section_that_it_has() {

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -25,12 +25,13 @@ use bc_protocol::{
 use futures_util::{SinkExt, StreamExt};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, CertifiedIssuer, IsCa,
-    KeyPair, SanType,
+    KeyPair, SanType, date_time_ymd,
 };
 use rustls::{
-    RootCertStore, ServerConfig, crypto::ring, server::WebPkiClientVerifier, version::TLS13,
+    RootCertStore, ServerConfig, ServerConnection, StreamOwned, crypto::ring,
+    server::WebPkiClientVerifier, version::TLS13,
 };
-use rustls_pki_types::PrivatePkcs8KeyDer;
+use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_tungstenite::{WebSocketStream, accept_async, tungstenite::Message};
@@ -47,10 +48,19 @@ type Issuer = CertifiedIssuer<'static, KeyPair>;
 pub(crate) struct Fleet {
     /// Where control is.
     pub(crate) control: String,
+    /// Who vouches for control, where it speaks https; PEM.
+    pub(crate) authority: Option<String>,
     gateway: tokio::net::TcpListener,
     acceptor: TlsAcceptor,
     binary: Arc<Mutex<Vec<u8>>>,
     signer: SigningKey,
+}
+
+/// How control and downloads are spoken to.
+#[derive(Clone, Copy)]
+enum Web {
+    Plain,
+    Secured,
 }
 
 /// A release of one binary.
@@ -82,23 +92,50 @@ impl Release {
 
 impl Fleet {
     pub(crate) async fn start() -> Self {
+        Self::with(Web::Plain).await
+    }
+
+    /// A fleet whose control and downloads speak https alone, with certificates that begin in 2024.
+    pub(crate) async fn secured() -> Self {
+        Self::with(Web::Secured).await
+    }
+
+    async fn with(web: Web) -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.not_before = date_time_ymd(2024, 1, 1);
         let issuer = Issuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let gateway = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let acceptor = acceptor(&issuer);
         let url = format!("wss://{}/session", gateway.local_addr().unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let control = format!("http://{}", listener.local_addr().unwrap());
+        let scheme = match web {
+            Web::Plain => "http",
+            Web::Secured => "https",
+        };
+        let control = format!("{scheme}://{}", listener.local_addr().unwrap());
+        let authority = match web {
+            Web::Plain => None,
+            Web::Secured => Some(issuer.pem()),
+        };
+        let secured = authority.is_some().then(|| Arc::new(web_config(&issuer)));
         let binary = Arc::new(Mutex::new(Vec::new()));
         let served = Arc::clone(&binary);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                serve(stream.unwrap(), &issuer, &url, &served);
+                let stream = stream.unwrap();
+                match &secured {
+                    None => serve(stream, &issuer, &url, &served),
+                    Some(config) => {
+                        let tls = ServerConnection::new(Arc::clone(config)).unwrap();
+                        serve(StreamOwned::new(tls, stream), &issuer, &url, &served);
+                    }
+                }
             }
         });
         Self {
             control,
+            authority,
             gateway,
             acceptor,
             binary,
@@ -250,26 +287,45 @@ fn acceptor(issuer: &Issuer) -> TlsAcceptor {
     let mut roots = RootCertStore::empty();
     roots.add(issuer.der().clone()).unwrap();
     let clients = WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&provider));
-    let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
-    let certificate = params.signed_by(&key, issuer).unwrap();
-    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    let (certificate, key) = of_this_machine(issuer);
     let config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])
         .unwrap()
         .with_client_cert_verifier(clients.build().unwrap())
-        .with_single_cert(vec![certificate.der().clone()], key.into())
+        .with_single_cert(vec![certificate], key.into())
         .unwrap();
     TlsAcceptor::from(Arc::new(config))
 }
 
+fn web_config(issuer: &Issuer) -> ServerConfig {
+    let (certificate, key) = of_this_machine(issuer);
+    ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key.into())
+        .unwrap()
+}
+
+fn of_this_machine(issuer: &Issuer) -> (CertificateDer<'static>, PrivatePkcs8KeyDer<'static>) {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    params.not_before = date_time_ymd(2024, 1, 1);
+    let certificate = params.signed_by(&key, issuer).unwrap();
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    (certificate.der().clone(), key)
+}
+
 /// Answers one request: a join, or the binary.
-fn serve(mut stream: TcpStream, issuer: &Issuer, gateway: &str, binary: &Mutex<Vec<u8>>) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
+fn serve(mut stream: impl Read + Write, issuer: &Issuer, gateway: &str, binary: &Mutex<Vec<u8>>) {
+    let mut reader = BufReader::new(&mut stream);
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();
-        reader.read_line(&mut line).unwrap();
+        if reader.read_line(&mut line).is_err() || line.is_empty() {
+            // It does not believe this certificate.
+            return;
+        }
         if line.trim().is_empty() {
             break;
         }
@@ -293,6 +349,7 @@ fn serve(mut stream: TcpStream, issuer: &Issuer, gateway: &str, binary: &Mutex<V
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(&body).unwrap();
+    stream.flush().unwrap();
 }
 
 fn joined(body: &[u8], issuer: &Issuer, gateway: &str) -> Vec<u8> {

@@ -28,6 +28,8 @@ pub(crate) const NOBODY: u32 = 65_534;
 
 pub(crate) struct Node {
     folder: TempDir,
+    /// What its processes are to load before all else.
+    preload: Option<PathBuf>,
 }
 
 impl Node {
@@ -50,13 +52,22 @@ impl Node {
     fn configured(fleet: &Fleet, deadline: &str, section: &str) -> Self {
         let node = Self {
             folder: tempfile::tempdir().unwrap(),
+            preload: None,
         };
         // Another user has to get through.
         let mode = Permissions::from_mode(0o755);
         std::fs::set_permissions(node.folder.path(), mode).unwrap();
         let section = section.replace("HERE", node.folder.path().to_str().unwrap());
+        let ca_file = node.folder.path().join("authority.pem");
+        let web = match &fleet.authority {
+            Some(authority) => {
+                write(&ca_file, authority);
+                format!("ca_file = \"{}\"\n", ca_file.display())
+            }
+            None => String::new(),
+        };
         let config = format!(
-            "control = \"{}\"\nstate_dir = \"{}\"\n[labels]\nrack = \"7\"\n{section}[update]\nrelease_pins = [\"{}\"]\n\
+            "control = \"{}\"\nstate_dir = \"{}\"\n{web}[labels]\nrack = \"7\"\n{section}[update]\nrelease_pins = [\"{}\"]\n\
              threshold = 1\nwatchdog_deadline = \"{deadline}\"\nstable_for = \"200ms\"\n",
             fleet.control,
             node.folder.path().join("state").display(),
@@ -82,8 +93,27 @@ impl Node {
             .arg(self.token())
             .arg("--config")
             .arg(self.config())
+            .envs(self.preloaded())
             .status();
         assert!(joined.unwrap().success());
+    }
+
+    /// Whatever the machine's clock shows, this node's processes see the second of January 1970.
+    pub(crate) fn in_1970(mut self) -> Self {
+        let source = self.folder.path().join("clock.c");
+        let shim = self.folder.path().join("clock.so");
+        write(&source, include_str!("clock.c"));
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-o"])
+            .args([&shim, &source])
+            .status();
+        assert!(built.unwrap().success());
+        self.preload = Some(shim);
+        self
+    }
+
+    fn preloaded(&self) -> Option<(&'static str, &Path)> {
+        self.preload.as_deref().map(|shim| ("LD_PRELOAD", shim))
     }
 
     /// The helper, as a service manager would start it.
@@ -160,6 +190,7 @@ impl Node {
             .arg("supervise")
             .arg("--config")
             .arg(self.config())
+            .envs(self.preloaded())
             .kill_on_drop(true)
             .spawn();
         Supervise(child.unwrap())
