@@ -11,6 +11,8 @@ mod limits;
 mod server;
 mod service;
 mod socket;
+#[cfg(any(test, feature = "faults"))]
+pub(crate) mod strangers;
 #[cfg(test)]
 mod tests;
 mod wire;

@@ -25,6 +25,8 @@ mod logs;
 mod node;
 mod paths;
 mod slots;
+#[cfg(any(test, feature = "faults"))]
+pub mod strangers;
 mod supervise;
 mod tls;
 mod updater;

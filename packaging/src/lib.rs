@@ -8,5 +8,6 @@ pub mod bench;
 pub mod build;
 pub mod faults;
 pub mod fleet;
+pub mod fuzz;
 pub mod quickstart;
 pub mod simulated;

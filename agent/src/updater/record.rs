@@ -5,6 +5,8 @@
 
 mod file;
 mod store;
+#[cfg(any(test, feature = "faults"))]
+pub(crate) mod strangers;
 
 use std::collections::BTreeMap;
 
