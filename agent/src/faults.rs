@@ -66,6 +66,16 @@ faults! {
     BlindBoot = "blind-boot",
     /// A trial begins though nobody would go back.
     NoWatchdog = "no-watchdog",
+    /// The helper serves whoever asks.
+    AnyUser = "any-user",
+    /// The helper takes a binary from where it lies, not from the descriptor that it was given.
+    PathForDescriptor = "path-for-descriptor",
+    /// The helper looks at a binary before it copies it.
+    HashThenCopy = "hash-then-copy",
+    /// The helper keeps every descriptor that it was given.
+    DescriptorKept = "descriptor-kept",
+    /// The helper answers before it has done what it was asked for.
+    AnswerFirst = "answer-first",
 }
 
 /// Whether this process is to misbehave so.

@@ -7,16 +7,27 @@
 mod checker;
 mod cuts;
 mod explore;
+mod ext4;
+mod full;
+mod helper;
 pub mod kills;
 mod planted;
+mod program;
+pub mod race;
 mod rot;
+mod scenes;
 mod script;
 mod trace;
 mod yard;
 
-use std::{collections::BTreeMap, fmt, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::Path,
+};
 
 use anyhow::{Result, ensure};
+use clap::ValueEnum as _;
 
 use crate::build;
 use yard::Yard;
@@ -28,6 +39,23 @@ pub enum Extent {
     Short,
     /// Every call, every error, every cut.
     Full,
+}
+
+/// A part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub enum Part {
+    /// Rotten copies of the record, and anything in the place of anything.
+    Rot,
+    /// The steps of an update, killed and refused at their system calls.
+    Steps,
+    /// The same through the helper, and whoever else asks it.
+    Helper,
+    /// Disks that are full or cannot be written.
+    Full,
+    /// Power cuts.
+    Cuts,
+    /// Builds with one deliberate mistake each.
+    Planted,
 }
 
 /// What was tried, and what was found.
@@ -75,15 +103,25 @@ impl fmt::Display for Figures {
     }
 }
 
-/// Tries everything; `tell` is told as it goes.
-pub async fn run(extent: Extent, tell: impl Fn(&str)) -> Result<Figures> {
+/// Tries every part, or those that are named; `tell` is told as it goes.
+pub async fn run(extent: Extent, only: &[Part], tell: impl Fn(&str)) -> Result<Figures> {
     let folder = tempfile::Builder::new().prefix("bcd-faults-").tempdir()?;
     let bcd = folder.path().join("bcd-with-faults");
     build::agent_with_faults(&bcd).await?;
-    tokio::task::block_in_place(|| try_all(&bcd, folder.path(), extent, &tell))
+    let parts: BTreeSet<Part> = match only {
+        [] => Part::value_variants().iter().copied().collect(),
+        some => some.iter().copied().collect(),
+    };
+    tokio::task::block_in_place(|| try_all(&bcd, folder.path(), extent, &parts, &tell))
 }
 
-fn try_all(bcd: &Path, folder: &Path, extent: Extent, tell: &dyn Fn(&str)) -> Result<Figures> {
+fn try_all(
+    bcd: &Path,
+    folder: &Path,
+    extent: Extent,
+    parts: &BTreeSet<Part>,
+    tell: &dyn Fn(&str),
+) -> Result<Figures> {
     let mut figures = Figures::default();
     let yard = Yard::new(bcd, &folder.join("sound"), None)?;
     let walk = explore::walk(&yard)?;
@@ -94,23 +132,36 @@ fn try_all(bcd: &Path, folder: &Path, extent: Extent, tell: &dyn Fn(&str)) -> Re
         "the script itself fails: {:#?}",
         figures.violations
     );
-    figures.add(rot::run(&yard, &walk)?);
-    tell(&format!("with rotten copies of the record: {figures}"));
-    if trace::is_there()? {
-        figures.add(explore::kills(&yard, &walk, extent)?);
-        tell(&format!("killed at system calls: {figures}"));
-        figures.add(explore::errors(&yard, &walk, extent)?);
-        tell(&format!("with errors of system calls: {figures}"));
-        if cuts::are_possible()? {
-            figures.add(cuts::run(&yard, &walk, extent)?);
-            tell(&format!("with power cuts: {figures}"));
+    let (can_stop, has_disks) = (trace::is_there()?, ext4::is_possible()?);
+    for part in parts {
+        match part {
+            Part::Rot => {
+                figures.add(rot::run(&yard, &walk)?);
+                figures.add(scenes::run(&yard, &walk)?);
+            }
+            Part::Steps if can_stop => {
+                figures.add(explore::kills(&yard, &walk, extent)?);
+                figures.add(explore::errors(&yard, &walk, extent)?);
+            }
+            Part::Helper => {
+                figures.add(helper::run(&yard)?);
+                if can_stop {
+                    figures.add(helper::stopped(&yard, &walk, extent)?);
+                }
+            }
+            Part::Cuts if can_stop && has_disks => figures.add(cuts::run(&yard, &walk, extent)?),
+            Part::Full if has_disks => figures.add(full::run(&yard, &walk, extent)?),
+            Part::Steps | Part::Cuts | Part::Full => {}
+            Part::Planted => {
+                let (planted, missed) = planted::run(bcd, folder, tell)?;
+                figures.planted = planted;
+                figures.caught = planted - missed.len();
+                for word in missed {
+                    tell(&format!("nobody noticed {word}"));
+                }
+            }
         }
-    }
-    let (planted, missed) = planted::run(bcd, folder, tell)?;
-    figures.planted = planted;
-    figures.caught = planted - missed.len();
-    for word in missed {
-        tell(&format!("nobody noticed {word}"));
+        tell(&format!("{part:?}: {figures}"));
     }
     Ok(figures)
 }

@@ -16,6 +16,7 @@ use super::Helper;
 use super::frame::Frame;
 use super::limits::{TURN_PATIENCE, WORD_BYTES_MAX};
 use super::wire::{Answer, Request};
+use crate::faults::{Fault, planted};
 use crate::updater::attempt::{Attempt, Ending};
 use crate::updater::host::{Host, HostError, Source};
 use crate::updater::operations::OperationError;
@@ -45,7 +46,7 @@ impl Service {
 
     /// Whether this is the one user that may ask.
     pub(super) fn serves(&self, uid: u32) -> bool {
-        uid == self.helper.account.uid.as_raw()
+        uid == self.helper.account.uid.as_raw() || planted(Fault::AnyUser)
     }
 
     pub(super) async fn answer(&self, frame: Frame) -> Answer {
@@ -83,11 +84,11 @@ impl Service {
             Request::Stage(stage) => self.stage(stage.section, binary).await,
             Request::Activate(activate) => {
                 tracing::info!(attempt = %activate.section.attempt, "a trial begins");
-                self.on_host(move |host| start_trial(host, &activate.section))
+                self.change(move |host| start_trial(host, &activate.section))
                     .await
             }
             Request::Confirm(confirm) => {
-                let answer = self.on_host(move |host| {
+                let answer = self.change(move |host| {
                     let record = host.confirm(confirm.digest)?;
                     tracing::info!(floor = %record.floor(), "confirmed, as the node says");
                     Ok(Answer::Done {})
@@ -96,10 +97,7 @@ impl Service {
                 self.confirmed.notify_one();
                 Ok(answer)
             }
-            Request::Cancel(cancel) => {
-                self.on_host(move |host| give_up(host, cancel.attempt))
-                    .await
-            }
+            Request::Cancel(cancel) => self.change(move |host| give_up(host, cancel.attempt)).await,
         }
     }
 
@@ -111,10 +109,13 @@ impl Service {
         tracing::info!(attempt = %section.attempt, version = %section.version, "staging a release");
         let (host, version) = (self.helper.host.clone(), section.version.clone());
         let staged = spawn_blocking(move || {
-            let copy = match binary {
-                Some(binary) => host.receive(&section, &binary)?,
+            let copy = match &binary {
+                Some(binary) => host.receive(&section, binary)?,
                 None => None,
             };
+            if planted(Fault::DescriptorKept) {
+                std::mem::forget(binary);
+            }
             host.stage(&section, copy)
         });
         let order = Order {
@@ -126,6 +127,19 @@ impl Service {
         };
         preflight(&order).await?;
         Ok(Answer::Done {})
+    }
+
+    /// Changes the record. The answer is given once it is on the disk.
+    async fn change(
+        &self,
+        operation: impl FnOnce(&Host) -> Result<Answer, HostError> + Send + 'static,
+    ) -> Result<Answer, OperationError> {
+        if planted(Fault::AnswerFirst) {
+            let host = self.helper.host.clone();
+            drop(spawn_blocking(move || operation(&host)));
+            return Ok(Answer::Done {});
+        }
+        self.on_host(operation).await
     }
 
     async fn on_host(

@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use packaging::{
     bench,
     faults::{self, Extent, kills::Campaign},
+    fuzz,
     quickstart::{self, Audience, Ending, Quickstart},
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -52,8 +53,23 @@ enum Task {
         /// Only the calls that change something, with one kind of error, and fewer cuts: a minute or two.
         #[arg(long)]
         short: bool,
+        /// Only these parts.
+        #[arg(long, value_enum, value_delimiter = ',')]
+        only: Vec<faults::Part>,
         #[command(subcommand)]
         campaign: Option<Faults>,
+    },
+    /// Makes up what strangers could send, led by what it makes the parsers do; the last line is the figures.
+    ///
+    /// What breaks something lies in `target/fuzz/found` afterwards, and what led further in `target/fuzz/corpus`. Needs
+    /// a C++ compiler. Building takes minutes the first time.
+    Fuzz {
+        /// The targets; all of them by default.
+        #[arg(value_enum)]
+        targets: Vec<fuzz::Target>,
+        /// Seconds for each target.
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
     },
 }
 
@@ -84,6 +100,14 @@ enum Bench {
 
 #[derive(Debug, Subcommand)]
 enum Faults {
+    /// Changes a file in every way while a real helper takes it, and looks whether anything unsigned gets in.
+    ///
+    /// Builds that look before they copy, or that go by the file's name, have to lose within a second.
+    Race {
+        /// How many requests.
+        #[arg(long, default_value_t = 500_000)]
+        tries: u64,
+    },
     /// Kills and freezes control, gateway, supervisors and nodes at random while rollouts run.
     ///
     /// Every rollout has to complete, and node and control have to agree about it afterwards.
@@ -161,22 +185,30 @@ async fn run(task: Task) -> Result<()> {
         }
         Task::Faults {
             short,
-            campaign: None,
+            only,
+            campaign,
         } => {
             let extent = if short { Extent::Short } else { Extent::Full };
-            let figures =
-                faults::run(extent, |line| drop(writeln!(io::stderr(), "{line}"))).await?;
+            run_faults(extent, &only, campaign).await?;
+        }
+        Task::Fuzz { targets, seconds } => {
+            let figures = fuzz::run(&fuzz::Order { targets, seconds }).await?;
             writeln!(io::stdout(), "{figures}")?;
             ensure!(
-                figures.is_good(),
-                "expected no violation, and every deliberate mistake to be noticed:\n{}",
-                figures.violations.join("\n")
+                figures.found.is_empty(),
+                "expected nothing to break, found {:?}",
+                figures.found
             );
         }
-        Task::Faults {
-            campaign: Some(Faults::Kills { rounds, seed }),
-            ..
-        } => {
+    }
+    Ok(())
+}
+
+async fn run_faults(extent: Extent, only: &[faults::Part], campaign: Option<Faults>) -> Result<()> {
+    match campaign {
+        None => report(&faults::run(extent, only, tell).await?),
+        Some(Faults::Race { tries }) => report(&faults::race::run(tries, tell).await?),
+        Some(Faults::Kills { rounds, seed }) => {
             let seed = seed.unwrap_or_else(rand::random);
             let findings = faults::kills::run(Campaign { rounds, seed }).await?;
             writeln!(io::stdout(), "{findings}")?;
@@ -184,9 +216,25 @@ async fn run(task: Task) -> Result<()> {
                 findings.violations.is_empty(),
                 "expected no violation; seed {seed}"
             );
+            Ok(())
         }
     }
+}
+
+/// Prints the figures; violations and mistakes that nobody noticed are an error.
+fn report(figures: &faults::Figures) -> Result<()> {
+    writeln!(io::stdout(), "{figures}")?;
+    ensure!(
+        figures.is_good(),
+        "expected no violation, and every deliberate mistake to be noticed:\n{}",
+        figures.violations.join("\n")
+    );
     Ok(())
+}
+
+fn tell(line: &str) {
+    // Nobody is left to tell if standard error is closed.
+    drop(writeln!(io::stderr(), "{line}"));
 }
 
 /// Resolves at Ctrl-C, when the terminal closes, or at a polite request to end; gives the exit code that shells expect.

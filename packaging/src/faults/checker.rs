@@ -23,6 +23,9 @@ const STARTS_MAX: u64 = 4;
 /// Bytes that a node's folder may have besides two slots and a download.
 const MARGIN_BYTES: u64 = 1 << 20;
 
+/// Bytes of a file that are worth a look: none that a node would believe has more.
+const READ_MAX: u64 = 16 << 20;
+
 /// What lies in a node's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
@@ -55,6 +58,7 @@ struct Record {
     trial: Option<Trial>,
     #[serde(rename = "lastAttempt")]
     last_attempt: Option<serde_json::Value>,
+    notice: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -98,6 +102,9 @@ pub(super) fn look(state: &Path) -> Result<Seen> {
         for entry in fs::read_dir(&folder).into_iter().flatten() {
             let entry = entry?;
             let (path, meta) = (entry.path(), entry.metadata()?);
+            if !meta.is_file() || meta.len() > READ_MAX {
+                continue;
+            }
             let bytes = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
             seen.bytes += meta.len();
             let digest = Sha256::of(&bytes).to_string();
@@ -117,6 +124,11 @@ pub(super) fn look(state: &Path) -> Result<Seen> {
 }
 
 fn read_copy(path: &Path) -> Copy {
+    let is_readable =
+        fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() < READ_MAX);
+    if !is_readable {
+        return Copy::Missing;
+    }
     let Ok(bytes) = fs::read(path) else {
         return Copy::Missing;
     };
@@ -148,6 +160,30 @@ impl Seen {
             "a" => Some("b"),
             _ => Some("a"),
         }
+    }
+
+    /// The floor, where there is a record.
+    pub(super) fn floor(&self) -> Option<u64> {
+        Some(self.record()?.floor)
+    }
+
+    /// Whether there is a record, and nothing on trial.
+    pub(super) fn is_settled(&self) -> bool {
+        self.record().is_some_and(|record| record.trial.is_none())
+    }
+
+    /// Whether the record names a binary that may run, or says that the package's own one does.
+    pub(super) fn runs_what_is_known(&self, known: &BTreeMap<String, u64>) -> bool {
+        self.record().is_some_and(|record| {
+            let is_rescue = record.notice.as_deref() == Some("rescue");
+            let slot = self.slots.get(record.confirmed.slot.as_str());
+            let found = slot
+                .and_then(|slot| slot.binary.as_ref())
+                .map(|(digest, _)| digest);
+            // Its manifest may be lost: nothing that is confirmed needs it.
+            let is_there = found == Some(&record.confirmed.digest);
+            is_rescue || is_there && known.contains_key(&record.confirmed.digest)
+        })
     }
 
     /// What must hold at every instant, whatever has happened.
@@ -299,17 +335,22 @@ impl Seen {
         stance(self) == stance(other)
     }
 
-    /// Whether it stands so, but for one start of the trial: that is what a cut may cost.
-    pub(super) fn stands_but_for_a_start(
+    /// Whether it stands so, but for a few starts of the trial: that is what cuts may cost.
+    pub(super) fn stands_but_for_starts(
         &self,
         want: &Want,
+        lost_max: u64,
         known: &BTreeMap<String, u64>,
     ) -> bool {
-        let more = Want {
-            trial: want.trial.map(|(sequence, starts)| (sequence, starts + 1)),
-            ..*want
-        };
-        self.stands(want, known).is_ok() || self.stands(&more, known).is_ok()
+        (0..=lost_max).any(|lost| {
+            let more = Want {
+                trial: want
+                    .trial
+                    .map(|(sequence, starts)| (sequence, starts + lost)),
+                ..*want
+            };
+            self.stands(&more, known).is_ok()
+        })
     }
 
     /// Whether the trial is over, and nothing else has changed: what an error may lead to.

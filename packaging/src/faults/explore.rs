@@ -25,22 +25,34 @@ pub(super) struct Walk {
 
 /// Walks the script undisturbed.
 pub(super) fn walk(yard: &Yard) -> Result<Walk> {
-    let state = yard.folder.join("node");
+    walk_by(yard, "node", &|state, step| yard.run(state, step, &[]))
+}
+
+/// Walks the script undisturbed, on a folder of its own, with `act` for every step.
+pub(super) fn walk_by(
+    yard: &Yard,
+    name: &str,
+    act: &dyn Fn(&Path, &Step) -> Result<Exit>,
+) -> Result<Walk> {
+    let state = yard.folder.join(name);
     let mut walk = Walk {
         figures: Figures::default(),
         steps: Vec::new(),
         last: state.clone(),
     };
     for (number, step) in SCRIPT.iter().enumerate() {
-        let snapshot = yard.folder.join(format!("before-{number}"));
+        let snapshot = yard.folder.join(format!("{name}-before-{number}"));
         copy(&state, &snapshot)?;
         walk.steps.push((step, snapshot));
         let before = look(&state)?;
         rot(&state, step.before)?;
-        let exit = yard.run(&state, step, &[])?;
+        let exit = act(&state, step)?;
         let after = look(&state)?;
         let mut wrong =
             checker::after_end(step, exit == Exit::Done, (&before, &after), &yard.known);
+        if exit == Exit::Leaked {
+            wrong = vec!["I17: a descriptor is kept".to_owned()];
+        }
         if step.before == Before::RottenSpare {
             // The harness itself broke it.
             wrong.retain(|problem| !problem.starts_with("I5") && !problem.starts_with("I8"));
@@ -89,7 +101,7 @@ pub(super) fn kills(yard: &Yard, walk: &Walk, extent: Extent) -> Result<Figures>
 pub(super) fn errors(yard: &Yard, walk: &Walk, extent: Extent) -> Result<Figures> {
     every_point(yard, walk, "errors", &|call| match extent {
         Extent::Short if call.changes => vec!["error=EIO"],
-        Extent::Full if call.is_fallible() => vec!["error=EIO", "error=ENOSPC", "error=EROFS"],
+        Extent::Full if call.is_fallible => vec!["error=EIO", "error=ENOSPC", "error=EROFS"],
         Extent::Short | Extent::Full => vec![],
     })
 }
@@ -114,23 +126,32 @@ fn every_point(
             );
         }
     }
-    // Two at once: most of it is waiting for processes to start.
+    in_two(&points, |half, points| {
+        let mut figures = Figures::default();
+        let state = yard.folder.join(format!("stopped-{half}"));
+        for (step, snapshot, call, what) in points {
+            copy(snapshot, &state)?;
+            let wrong = stopped(yard, &state, step, &call.injected(what))?;
+            let at = format!(" ({what} at {} {})", call.name, call.number);
+            figures.count(how, named(step, &at, wrong));
+            if yard.has_shown(&figures) {
+                break;
+            }
+        }
+        Ok(figures)
+    })
+}
+
+/// Does a half of the points each in two threads: most of it is waiting for processes to start.
+pub(super) fn in_two<T: Sync>(
+    points: &[T],
+    work: impl Fn(usize, &[T]) -> Result<Figures> + Sync,
+) -> Result<Figures> {
+    let work = &work;
     let halves = points.chunks(points.len().div_ceil(2).max(1)).enumerate();
     let done: Vec<Result<Figures>> = std::thread::scope(|scope| {
         let begun: Vec<_> = halves
-            .map(|(half, points)| {
-                scope.spawn(move || {
-                    let mut figures = Figures::default();
-                    let state = yard.folder.join(format!("stopped-{half}"));
-                    for (step, snapshot, call, what) in points {
-                        copy(snapshot, &state)?;
-                        let wrong = stopped(yard, &state, step, &call.injected(what))?;
-                        let at = format!(" ({what} at {} {})", call.name, call.number);
-                        figures.count(how, named(step, &at, wrong));
-                    }
-                    Ok(figures)
-                })
-            })
+            .map(|(half, points)| scope.spawn(move || work(half, points)))
             .collect();
         begun
             .into_iter()
@@ -177,6 +198,7 @@ pub(super) fn after_stop(
         // An unreadable binary is as good as a damaged one: then it goes back, and says so.
         (Exit::Done, Err(_)) if after.went_back_from(before) => {}
         (Exit::Done, Err(problem)) => wrong.push(format!("I10: said to be done, but {problem}")),
+        (Exit::Leaked, Err(_)) => wrong.push("I17: a descriptor is kept".to_owned()),
         (Exit::Refused | Exit::Killed, Err(problem)) => {
             if !after.stands_as(before) && !after.went_back_from(before) {
                 wrong.push(format!("neither as before nor done: {problem}"));
@@ -193,6 +215,27 @@ pub(super) fn recovered(
     step: &Step,
     before: &Seen,
 ) -> Result<Vec<String>> {
+    let again = Again {
+        act: &|| yard.run(state, step, &[]),
+        starts_lost_max: 1,
+    };
+    recovered_by(yard, state, step, before, &again)
+}
+
+/// How a step is done once more, and how many starts of a trial what came before may have cost.
+pub(super) struct Again<'a> {
+    pub(super) act: &'a dyn Fn() -> Result<Exit>,
+    pub(super) starts_lost_max: u64,
+}
+
+/// The same, with `again` for the step.
+pub(super) fn recovered_by(
+    yard: &Yard,
+    state: &Path,
+    step: &Step,
+    before: &Seen,
+    again: &Again<'_>,
+) -> Result<Vec<String>> {
     let known = &yard.known;
     let Expect::Done(want) = step.expect else {
         return Ok(Vec::new());
@@ -206,12 +249,13 @@ pub(super) fn recovered(
     wrong.extend(booted.moved_from(before, step));
     if !matches!(step.act, Act::Boot) {
         // Where it was done already it may be refused now: what counts is how the node stands.
-        yard.run(state, step, &[])?;
+        (again.act)()?;
     }
     let after = look(state)?;
     wrong.extend(after.absolute(known));
     wrong.extend(after.moved_from(before, step));
-    if !after.stands_but_for_a_start(&want, known) && !after.went_back_from(before) {
+    let stands = after.stands_but_for_starts(&want, again.starts_lost_max, known);
+    if !stands && !after.went_back_from(before) {
         let problem = after.stands(&want, known).err().unwrap_or_default();
         wrong.push(format!("I6: once more does not help: {problem}"));
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::{Extent, Figures, cuts, explore, rot, trace, yard::Yard};
+use super::{Extent, Figures, cuts, explore, ext4, helper, race, rot, trace, yard::Yard};
 
 /// The mistakes that are about a node's folder, by the words that the agent knows them by.
 const WORDS: [&str; 20] = [
@@ -30,15 +30,36 @@ const WORDS: [&str; 20] = [
     "no-watchdog",
 ];
 
+/// The mistakes that are looked for through the helper: its own, and those that a node's own steps show too.
+const HELPER_WORDS: [&str; 8] = [
+    "any-user",
+    "path-for-descriptor",
+    "hash-then-copy",
+    "descriptor-kept",
+    "answer-first",
+    "no-floor",
+    "confirm-any",
+    "no-digest",
+];
+
 /// Tries each; gives how many there are, and those that nobody noticed.
 pub(super) fn run(
     bcd: &Path,
     folder: &Path,
     tell: &dyn Fn(&str),
 ) -> Result<(usize, Vec<&'static str>)> {
-    let (can_stop, can_cut) = (trace::is_there()?, cuts::are_possible()?);
+    let (can_stop, can_cut) = (trace::is_there()?, ext4::is_possible()?);
     let mut tried = 0;
     let mut missed = Vec::new();
+    for word in HELPER_WORDS {
+        let yard = Yard::new(bcd, &folder.join(format!("helper-{word}")), Some(word))?;
+        tried += 1;
+        match first_by_helper(&yard, bcd, word)? {
+            Some(problem) => tell(&format!("{word}, by the helper: {problem}")),
+            None => missed.push(word),
+        }
+        std::fs::remove_dir_all(&yard.folder)?;
+    }
     for word in WORDS {
         let yard = Yard::new(bcd, &folder.join(word), Some(word))?;
         let needs_cuts = word.ends_with("fsync");
@@ -55,6 +76,13 @@ pub(super) fn run(
         std::fs::remove_dir_all(&yard.folder)?;
     }
     Ok((tried, missed))
+}
+
+fn first_by_helper(yard: &Yard, bcd: &Path, word: &'static str) -> Result<Option<String>> {
+    if let Some(problem) = race::loses(yard, bcd, word)? {
+        return Ok(Some(problem));
+    }
+    Ok(helper::run(yard)?.violations.into_iter().next())
 }
 
 fn first_violation(yard: &Yard, can_stop: bool, can_cut: bool) -> Result<Option<String>> {

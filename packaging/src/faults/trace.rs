@@ -13,6 +13,8 @@ pub(super) struct Call {
     pub(super) number: usize,
     /// Whether it changes something on the disk.
     pub(super) changes: bool,
+    /// Whether a disk can make it fail.
+    pub(super) is_fallible: bool,
 }
 
 /// Calls that change the disk by their very name.
@@ -57,23 +59,24 @@ const FALLIBLE: [&str; 13] = [
 ];
 
 impl Call {
-    /// Whether a disk can make it fail.
-    pub(super) fn is_fallible(&self) -> bool {
-        CHANGING.contains(&self.name.as_str()) || FALLIBLE.contains(&self.name.as_str())
-    }
-
     /// What makes strace do `what` at this call.
     pub(super) fn injected(&self, what: &str) -> Vec<String> {
-        let Self { name, number, .. } = self;
-        ["strace", "-f", "-qq", "-o", "/dev/null", "-e"]
+        ["strace", "-f", "-qq", "-o", "/dev/null"]
             .map(str::to_owned)
             .into_iter()
-            .chain([
-                format!("trace={name}"),
-                "-e".to_owned(),
-                format!("inject={name}:{what}:when={number}"),
-            ])
+            .chain(self.injection(what))
             .collect()
+    }
+
+    /// The part of strace's words that says so.
+    pub(super) fn injection(&self, what: &str) -> [String; 4] {
+        let Self { name, number, .. } = self;
+        [
+            "-e".to_owned(),
+            format!("trace={name}"),
+            "-e".to_owned(),
+            format!("inject={name}:{what}:when={number}"),
+        ]
     }
 }
 
@@ -96,38 +99,67 @@ pub(super) fn calls(yard: &Yard, state: &Path, step: &Step) -> Result<Vec<Call>>
     let strace = ["strace", "-f", "-qq", "-o", &crate::fleet::text(&file)?].map(str::to_owned);
     yard.run(state, step, &strace)?;
     let text = std::fs::read_to_string(&file).context("read the trace")?;
-    let mut counts = std::collections::BTreeMap::<String, usize>::new();
+    // The process id comes first in every line.
+    let lines = text
+        .lines()
+        .filter_map(|line| Some(line.split_once(' ')?.1));
     let mut begun = false;
-    let mut calls = Vec::new();
-    for line in text.lines() {
-        let Some((name, arguments)) = call_of(line) else {
-            continue;
-        };
-        let number = counts.entry(name.to_owned()).or_default();
-        *number += 1;
-        begun |= arguments.contains("bcd.toml") && name.starts_with("open");
-        if begun && name != "exit_group" {
-            calls.push(Call {
+    let calls = counted(lines).filter(|(call, arguments)| {
+        begun |= arguments.contains("bcd.toml") && call.name.starts_with("open");
+        begun
+    });
+    Ok(calls.map(|(call, _)| call).collect())
+}
+
+/// The calls of a trace of one thread.
+pub(super) fn numbered(text: &str) -> Vec<Call> {
+    counted(text.lines()).map(|(call, _)| call).collect()
+}
+
+/// Calls with their arguments, each with its number among those of its name.
+fn counted<'a>(lines: impl Iterator<Item = &'a str>) -> impl Iterator<Item = (Call, &'a str)> {
+    let mut counts = std::collections::BTreeMap::<String, usize>::new();
+    lines
+        .filter_map(call_of)
+        .filter(|(name, _)| *name != "exit_group")
+        .map(move |(name, arguments)| {
+            let number = counts.entry(name.to_owned()).or_default();
+            *number += 1;
+            let call = Call {
                 name: name.to_owned(),
                 number: *number,
                 changes: changes(name, arguments),
-            });
-        }
-    }
-    Ok(calls)
+                is_fallible: is_fallible(name, arguments),
+            };
+            (call, arguments)
+        })
 }
 
 fn call_of(line: &str) -> Option<(&str, &str)> {
-    // The process id comes first.
-    let (_, call) = line.split_once(' ')?;
-    let (name, arguments) = call.trim_start().split_once('(')?;
+    let (name, arguments) = line.trim_start().split_once('(')?;
     let is_name = name
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     (is_name && !name.is_empty()).then_some((name, arguments))
 }
 
+/// Whether it is about something that lies on no disk. Only a trace with paths says so.
+fn is_elsewhere(arguments: &str) -> bool {
+    let first = arguments.split(',').next().unwrap_or_default();
+    ["<anon_inode:", "<socket:", "<pipe:", "<UNIX"]
+        .iter()
+        .any(|kind| first.contains(kind))
+}
+
+fn is_fallible(name: &str, arguments: &str) -> bool {
+    let is_about_files = CHANGING.contains(&name) || FALLIBLE.contains(&name);
+    is_about_files && !is_elsewhere(arguments)
+}
+
 fn changes(name: &str, arguments: &str) -> bool {
+    if is_elsewhere(arguments) {
+        return false;
+    }
     let creates = name.starts_with("open")
         && (arguments.contains("O_CREAT") || arguments.contains("O_TRUNC"));
     creates || CHANGING.contains(&name)
@@ -139,12 +171,14 @@ mod tests {
 
     #[test]
     fn lines_of_a_trace_are_read() {
-        let line = "123   openat(AT_FDCWD, \"x\", O_RDWR|O_CREAT, 0600) = 3";
+        let line = "  openat(AT_FDCWD, \"x\", O_RDWR|O_CREAT, 0600) = 3";
         let (name, arguments) = call_of(line).unwrap();
         assert_eq!(name, "openat");
         assert!(changes(name, arguments));
         assert!(!changes("openat", "AT_FDCWD, \"x\", O_RDONLY"));
-        assert_eq!(call_of("123 +++ exited with 0 +++"), None);
-        assert_eq!(call_of("123 --- SIGKILL {si_signo=SIGKILL} ---"), None);
+        assert!(changes("write", "3</x>, \"y\", 1"));
+        assert!(!changes("write", "3<anon_inode:[eventfd]>, \"\\1\", 8"));
+        assert_eq!(call_of("+++ exited with 0 +++"), None);
+        assert_eq!(call_of("--- SIGKILL {si_signo=SIGKILL} ---"), None);
     }
 }

@@ -22,7 +22,11 @@ use bc_protocol::{
     time::Timestamp,
 };
 
-use super::script::{Act, Step};
+use super::{
+    Figures,
+    program::program,
+    script::{Act, Step},
+};
 use crate::fleet::replace;
 
 /// What became of a command.
@@ -34,6 +38,8 @@ pub(super) enum Exit {
     Refused,
     /// It said nothing any more.
     Killed,
+    /// It said something, and kept open what it had been given.
+    Leaked,
 }
 
 /// Everything that the script needs besides a node's folder.
@@ -52,8 +58,18 @@ const BINARY_BYTES: usize = 150_000;
 impl Yard {
     /// A yard in a new folder; with `fault`, its `bcd` makes that mistake.
     pub(super) fn new(bcd: &Path, folder: &Path, fault: Option<&'static str>) -> Result<Self> {
+        Self::with_binaries(bcd, folder, fault, BINARY_BYTES)
+    }
+
+    /// The same, with binaries of that length.
+    pub(super) fn with_binaries(
+        bcd: &Path,
+        folder: &Path,
+        fault: Option<&'static str>,
+        bytes: usize,
+    ) -> Result<Self> {
         fs::create_dir_all(folder)?;
-        let package = binary("the package's own");
+        let package = program("the package's own", "1.0.0", bytes);
         let mut known = BTreeMap::from([(Sha256::of(&package).to_string(), 0)]);
         File::create(folder.join("package")).and_then(|mut file| {
             use std::io::Write as _;
@@ -61,17 +77,17 @@ impl Yard {
         })?;
         let keys = [key(1)?, key(2)?];
         for sequence in 1..=3 {
-            let binary = binary(&format!("release {sequence}"));
+            let binary = release(sequence, bytes);
             let digest = Sha256::of(&binary);
             known.insert(digest.to_string(), sequence);
             put(&folder.join(format!("binary-{sequence}")), &binary)?;
-            let mut bad = binary;
+            let mut bad = binary.clone();
             if let Some(byte) = bad.last_mut() {
                 *byte ^= 1;
             }
             put(&folder.join(format!("bad-{sequence}")), &bad)?;
-            let published = published(sequence, digest, &keys)?;
-            let one_signature = published_by_one(sequence, digest, &keys)?;
+            let published = published(sequence, &binary, &keys)?;
+            let one_signature = published_by_one(sequence, &binary, &keys)?;
             for (name, signature) in [("", published), ("unsigned-", one_signature)] {
                 // Every release can be tried twice.
                 for attempt in ["first", "second"] {
@@ -97,16 +113,7 @@ impl Yard {
 
     /// The command of a step on the node's folder `state`, behind the words of `under`.
     pub(super) fn run(&self, state: &Path, step: &Step, under: &[String]) -> Result<Exit> {
-        // The watchdog holds this for as long as it lives.
-        let watchdog = step
-            .watched
-            .then(|| -> Result<File> {
-                fs::create_dir_all(state)?;
-                let lock = File::create(state.join("supervise.lock"))?;
-                lock.lock()?;
-                Ok(lock)
-            })
-            .transpose()?;
+        let watchdog = self.watchdog(state, step)?;
         let mut words = under.iter();
         let mut command = match words.next() {
             Some(first) => Command::new(first),
@@ -122,17 +129,73 @@ impl Yard {
             .arg("--state-dir")
             .arg(state)
             .args(["--log", "off"])
-            .env_remove("BCD_LOG")
-            .env_remove("BCD_FAULT")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        if let Some(fault) = self.fault {
-            command.env("BCD_FAULT", fault);
-        }
+        self.plant(&mut command);
         let status = command.status().context("start bcd")?;
         drop(watchdog);
         exit(status)
+    }
+
+    /// What a watchdog holds for as long as it lives, if the step has one.
+    pub(super) fn watchdog(&self, state: &Path, step: &Step) -> Result<Option<File>> {
+        if !step.watched {
+            return Ok(None);
+        }
+        let path = state.join("supervise.lock");
+        // One that is there can be locked on a disk that cannot be written too.
+        let lock = match File::open(&path) {
+            Ok(lock) => lock,
+            Err(_) => {
+                fs::create_dir_all(state)?;
+                File::create(&path)?
+            }
+        };
+        lock.lock()?;
+        Ok(Some(lock))
+    }
+
+    /// Gives a `bcd` the mistake that this yard is about, and nothing else of this process's environment.
+    pub(super) fn plant(&self, command: &mut Command) {
+        command.env_remove("BCD_LOG").env_remove("BCD_FAULT");
+        if let Some(fault) = self.fault {
+            command.env("BCD_FAULT", fault);
+        }
+    }
+
+    /// Whether its `bcd` makes no mistake on purpose.
+    pub(super) fn is_sound(&self) -> bool {
+        self.fault.is_none()
+    }
+
+    /// Whether its `bcd` makes a mistake that has shown by now: then there is no more to be learnt from it.
+    pub(super) fn has_shown(&self, figures: &Figures) -> bool {
+        !self.is_sound() && !figures.violations.is_empty()
+    }
+
+    /// The agent.
+    pub(super) fn bcd(&self) -> &Path {
+        &self.bcd
+    }
+
+    /// The configuration that everybody has.
+    pub(super) fn config(&self) -> Result<String> {
+        Ok(fs::read_to_string(self.folder.join("bcd.toml"))?)
+    }
+
+    /// What a node would pass on of the spec of that name.
+    pub(super) fn section(&self, name: &str) -> Result<serde_json::Value> {
+        let spec: serde_json::Value = serde_json::from_slice(&fs::read(self.folder.join(name))?)?;
+        Ok(spec
+            .get("daemon")
+            .context("a spec without a release")?
+            .clone())
+    }
+
+    /// The name of an attempt.
+    pub(super) fn attempt(&self, sequence: u64, attempt: &str) -> String {
+        attempt_id(sequence, attempt).to_string()
     }
 
     fn words(&self, act: &Act) -> Result<Vec<String>> {
@@ -173,7 +236,8 @@ impl Yard {
         Ok(words)
     }
 
-    fn digest_of(&self, sequence: u64) -> Result<String> {
+    /// The digest of a release's binary.
+    pub(super) fn digest_of(&self, sequence: u64) -> Result<String> {
         let found = self.known.iter().find(|(_, known)| **known == sequence);
         Ok(found.context("no such release")?.0.clone())
     }
@@ -210,18 +274,10 @@ fn key(number: u8) -> Result<SigningKey> {
     Ok(SigningKey::from_scalar(&[number; 32])?)
 }
 
-/// A file that passes for a binary of this machine. Nobody runs it.
-fn binary(name: &str) -> Vec<u8> {
-    let machine: u8 = if cfg!(target_arch = "aarch64") {
-        183
-    } else {
-        62
-    };
-    let mut image = vec![0x7f, b'E', b'L', b'F', 2, 1, 1];
-    image.resize(16, 0);
-    image.extend([2, 0, machine, 0]);
-    image.extend(name.bytes().cycle().take(BINARY_BYTES));
-    image
+/// A release's binary. A preflight can run it.
+fn release(sequence: u64, bytes: usize) -> Vec<u8> {
+    let name = format!("release {sequence}");
+    program(&name, &format!("1.{sequence}.0"), bytes)
 }
 
 fn attempt_id(sequence: u64, attempt: &str) -> AttemptId {
@@ -242,19 +298,19 @@ fn spec(sequence: u64, digest: Sha256, signature: Vec<u8>, attempt: &str) -> Res
     Ok(serde_json::to_string(&spec)?)
 }
 
-fn published(sequence: u64, digest: Sha256, keys: &[SigningKey; 2]) -> Result<Vec<u8>> {
+fn published(sequence: u64, binary: &[u8], keys: &[SigningKey; 2]) -> Result<Vec<u8>> {
     let [_, second] = keys;
-    Ok(cosign(&published_by_one(sequence, digest, keys)?, second)?)
+    Ok(cosign(&published_by_one(sequence, binary, keys)?, second)?)
 }
 
-fn published_by_one(sequence: u64, digest: Sha256, keys: &[SigningKey; 2]) -> Result<Vec<u8>> {
+fn published_by_one(sequence: u64, binary: &[u8], keys: &[SigningKey; 2]) -> Result<Vec<u8>> {
     let [first, _] = keys;
     let platform = Platform::host();
     let artifact = Artifact::new(
         format!("bcd-{platform}"),
         Some(platform),
-        digest,
-        binary(&format!("release {sequence}")).len() as u64,
+        Sha256::of(binary),
+        binary.len() as u64,
     )?;
     let draft = ManifestDraft {
         product: "bcd".to_owned(),

@@ -5,13 +5,16 @@
 //! position meanwhile, and gets nothing by it but a refusal.
 
 use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileTypeExt as _;
 
 use bc_protocol::spec::DaemonSection;
 
 use super::{Host, HostError, Source, while_trying};
-use crate::content::{self, Seen};
+use crate::content::{Content, Seen, copy_at_most};
 use crate::durable;
+use crate::faults::{Fault, planted};
 use crate::updater::refusal::{self, Refused};
 
 impl Host {
@@ -40,7 +43,8 @@ impl Host {
         }
         let failed = while_trying("copy the binary");
         let mut copy = durable::create_new(&partial).map_err(&failed)?;
-        let content = content::copy_at_most(from, &mut copy, admitted.size);
+        let content = naive_copy(from, &mut copy, admitted.size)
+            .unwrap_or_else(|| copy_at_most(from, &mut copy, admitted.size));
         let judged = content.map_err(&failed).and_then(|content| {
             refusal::admit_content(&content, artifact, &self.platform)?;
             Seen::hashed(copy, content.digest).map_err(&failed)
@@ -50,6 +54,27 @@ impl Host {
         }
         judged.map(Some)
     }
+}
+
+/// The deliberate mistakes that are about copying: what is judged is not what is kept.
+fn naive_copy(from: &File, to: &mut File, size: u64) -> Option<io::Result<Content>> {
+    let by_path = planted(Fault::PathForDescriptor);
+    if !by_path && !planted(Fault::HashThenCopy) {
+        return None;
+    }
+    let mut copied = || {
+        let judged = copy_at_most(from, &mut tempfile::tempfile()?, size)?;
+        let other = match by_path {
+            true => File::open(std::fs::read_link(format!(
+                "/proc/self/fd/{}",
+                from.as_raw_fd()
+            ))?)?,
+            false => from.try_clone()?,
+        };
+        copy_at_most(&other, to, size)?;
+        Ok(judged)
+    };
+    Some(copied())
 }
 
 /// Only a file has an end, and bytes that are there to be read.
