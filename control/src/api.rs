@@ -3,7 +3,9 @@
 //! Every request refuses fields that it does not know. Checks that need no database are in the types themselves;
 //! the rest is the business of whoever carries the request out.
 
+pub(crate) mod access;
 pub(crate) mod error;
+pub(crate) mod event;
 pub(crate) mod fleet;
 pub(crate) mod release;
 pub(crate) mod rollout;

@@ -18,6 +18,7 @@ use std::path::Path;
 use sqlx::migrate::MigrateError;
 use thiserror::Error;
 
+use crate::event::news::News;
 use conn::Pool;
 pub(crate) use conn::{Conn, Reader, Tx};
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub(crate) use value::Bind;
 pub(crate) struct Db {
     writer: Pool,
     reader: Reader,
+    news: News,
 }
 
 impl Db {
@@ -40,6 +42,7 @@ impl Db {
         Ok(Self {
             writer: Pool::Sqlite(writer),
             reader: Reader(Pool::Sqlite(reader)),
+            news: News::default(),
         })
     }
 
@@ -49,12 +52,17 @@ impl Db {
             Pool::Sqlite(pool) => pool.begin_with("BEGIN IMMEDIATE").await.map(Conn::Sqlite),
             Pool::Postgres(pool) => pool.begin().await.map(Conn::Postgres),
         };
-        conn.map(Tx::new)
+        conn.map(|conn| Tx::new(conn, self.news.clone()))
     }
 
     /// Where to read what is committed.
     pub(crate) fn reader(&self) -> &Reader {
         &self.reader
+    }
+
+    /// Word of committed events.
+    pub(crate) fn news(&self) -> &News {
+        &self.news
     }
 
     /// Whether it answers, and with a schema that this build knows.

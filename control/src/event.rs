@@ -1,3 +1,7 @@
-//! Events: what happened, written with the change that it reports.
+//! What happened, in order: written by whatever causes it, read by whoever wants to know.
 
+pub(crate) mod filter;
+pub(crate) mod news;
 pub(crate) mod outbox;
+pub(crate) mod read;
+pub(crate) mod watch;

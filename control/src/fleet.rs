@@ -6,6 +6,7 @@ pub(crate) mod disruption;
 pub(crate) mod facts;
 pub(crate) mod gateway;
 pub(crate) mod join;
+pub(crate) mod join_token;
 pub(crate) mod node;
 pub(crate) mod pool;
 pub(crate) mod renew;

@@ -7,6 +7,7 @@ mod caller;
 mod document;
 mod downloads;
 mod error;
+mod events;
 mod frame;
 mod gateways;
 mod input;
@@ -25,12 +26,24 @@ use std::{future::ready, sync::Arc};
 pub(crate) use error::Refusal;
 pub(crate) use quota::Quotas;
 
-use axum::{Router, http::header, middleware, response::IntoResponse, routing::get};
+use axum::{
+    Router,
+    http::header,
+    middleware,
+    response::IntoResponse,
+    routing::{get, post},
+};
 use bytes::Bytes;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    access::decide::Decide, downloads::Folder, fleet::authority::Authority, metrics::Metrics,
+    access::decide::Decide,
+    api::event::{Event, WatchEvents},
+    downloads::Folder,
+    fleet::authority::Authority,
+    metrics::Metrics,
     rollout::service::Services,
 };
 use document::read_only;
@@ -52,7 +65,14 @@ pub(crate) struct App {
     pub quotas: Quotas,
     /// Whether callers come through something that names them in `X-Forwarded-For`.
     pub behind_proxy: bool,
+    /// Places for those who watch events.
+    pub watchers: Arc<Semaphore>,
+    /// Cancelled when the service stops: connections that would last for ever end then.
+    pub stop: CancellationToken,
 }
+
+/// Watchers at once: each is a connection and a few reads when something happens.
+pub(crate) const WATCHERS_MAX: usize = 512;
 
 impl App {
     fn metrics(&self) -> &Metrics {
@@ -144,8 +164,14 @@ fn methods(to: Methods) -> Methods {
         .method("nodes/update", "Set labels and maintenance", nodes::update)
         .method("nodes/remove", "End a node's membership", nodes::remove)
         .method("joinTokens/create", "Let nodes join a pool for a while", join_tokens::create)
+        .method("joinTokens/list", "Join tokens, without their secrets", join_tokens::list)
+        .method("joinTokens/revoke", "Let nobody in with a join token any more", join_tokens::revoke)
         .method("gateways/enrol", "Let one gateway enrol, once", gateways::enrol)
         .method("gateways/join", "Make a gateway of a key that shows an enrolment token", gateways::join)
         .method("gateways/list", "Every gateway", gateways::list)
         .method("tokens/create", "Make an API token", tokens::create)
+        .method("tokens/list", "API tokens, without their secrets", tokens::list)
+        .method("tokens/revoke", "Take an API token back", tokens::revoke)
+        .method("events/list", "What happened", events::list)
+        .stream::<WatchEvents, Event>("events/watch", "What happens, as server-sent events", post(events::watch))
 }

@@ -37,6 +37,8 @@ pub(crate) struct Metrics {
     pub connections: Gauge,
     /// Connections that found no place.
     pub connections_refused: Counter,
+    /// Connections that watch events.
+    pub watchers: Gauge,
     /// Strangers who tried too often.
     pub quota_exceeded: Family<Quota, Counter>,
     /// What callers may do, by answer.
@@ -66,6 +68,12 @@ impl Metrics {
                 "connections_refused",
                 "Connections that found no place",
                 Counter::default(),
+            ),
+            watchers: add(
+                to,
+                "watchers",
+                "Connections that watch events",
+                Gauge::default(),
             ),
             quota_exceeded: add(
                 to,

@@ -19,7 +19,10 @@ use std::{
 
 use axum_server::Handle;
 use thiserror::Error;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::Semaphore,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -235,6 +238,8 @@ async fn until_stopped(
         downloads: config.downloads.dir.map(Folder::new),
         quotas: Quotas::new(config.limits),
         behind_proxy: config.behind_proxy,
+        watchers: Arc::new(Semaphore::new(http::WATCHERS_MAX)),
+        stop: stop.clone(),
     };
     let metrics = Arc::clone(&parts.services.metrics);
     let measured_at = measured.as_ref().map(|listener| listener.address);
@@ -257,8 +262,9 @@ async fn until_stopped(
         ended = &mut server => Some(ended),
         () = signals.any() => None,
     };
-    handle.graceful_shutdown(Some(STOP_GRACE));
+    // Watches end by themselves first: they would keep their connections open for the whole grace.
     stop.cancel();
+    handle.graceful_shutdown(Some(STOP_GRACE));
     let ended = match ended {
         Some(ended) => ended,
         None => server.await,

@@ -6,6 +6,7 @@
 use std::{collections::BTreeSet, io, path::Path};
 
 use bc_protocol::id::{TenantId, TokenId};
+use serde_json::json;
 use thiserror::Error;
 
 use super::{
@@ -13,14 +14,18 @@ use super::{
     bearer::Bearer,
 };
 use crate::{
-    api::fleet::{CreateToken, NewToken},
+    api::{
+        access::{OneToken, Token},
+        fleet::{CreateToken, NewToken},
+    },
     chance,
     clock::Moment,
     db::{
-        Db, Tx,
-        column::{json, parsed, undecodable},
+        Db, Row, Tx,
+        column::{json as column_json, moment, moment_option, parsed, undecodable},
         query, query_scalar,
     },
+    event::outbox::{Draft, publish},
     files,
 };
 
@@ -47,6 +52,9 @@ pub(crate) enum TokenError {
     /// No token of that text. It says no more than that.
     #[error("expected an API token of this control, found one that it does not know")]
     Unknown,
+    /// Not a token of this tenant.
+    #[error("expected a token of this tenant, found none")]
+    NotFound,
     /// The subject's name is no name.
     #[error(
         "expected a subject of 1 to {SUBJECT_CHARS_MAX} printable characters, found {found} characters"
@@ -84,7 +92,7 @@ pub(crate) async fn authenticate(db: &Db, text: &str) -> Result<Subject, TokenEr
     if !bearer.matches(row.try_get("secret_sha256")?) {
         return Err(TokenError::Unknown);
     }
-    let words: Vec<String> = json(&row, "permissions")?;
+    let words: Vec<String> = column_json(&row, "permissions")?;
     let permissions = words
         .iter()
         .map(|word| word.parse())
@@ -100,6 +108,7 @@ pub(crate) async fn authenticate(db: &Db, text: &str) -> Result<Subject, TokenEr
 /// Makes a token.
 pub(crate) async fn create(
     db: &Db,
+    actor: &str,
     request: &CreateToken,
     now: Moment,
 ) -> Result<NewToken, TokenError> {
@@ -115,10 +124,73 @@ pub(crate) async fn create(
     let bearer = Bearer::fresh(TokenId::random(now.unix_ms(), chance::bits()));
     let mut tx = db.begin().await?;
     insert(&mut tx, &bearer, &subject, now).await?;
+    let draft = Draft {
+        kind: "token.created",
+        subject: format!("token/{}", bearer.id()),
+        tenant: &request.tenant_id,
+        actor,
+        data: json!({ "subject": request.subject, "permissions": request.permissions }),
+    };
+    publish(&mut tx, draft, now);
     tx.commit().await?;
     Ok(NewToken {
         id: bearer.id().clone(),
         token: bearer.reveal(),
+    })
+}
+
+/// The tenant's tokens, oldest first.
+pub(crate) async fn list(db: &Db, tenant: &TenantId) -> Result<Vec<Token>, TokenError> {
+    let rows = query("SELECT * FROM api_tokens WHERE tenant = $1 ORDER BY created_at, id")
+        .bind(tenant.as_str())
+        .fetch_all(db.reader())
+        .await?;
+    Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+}
+
+/// Takes a token back: from the commit on nobody is known by it. Repeated, it answers the same.
+pub(crate) async fn revoke(
+    db: &Db,
+    actor: &str,
+    request: &OneToken,
+    now: Moment,
+) -> Result<Token, TokenError> {
+    let mut tx = db.begin().await?;
+    let row = query("SELECT * FROM api_tokens WHERE id = $1 AND tenant = $2")
+        .bind(request.token_id.as_str())
+        .bind(request.tenant_id.as_str())
+        .fetch_optional(&mut tx)
+        .await?
+        .ok_or(TokenError::NotFound)?;
+    let mut token = read(&row)?;
+    if token.revoked_at.is_some() {
+        return Ok(token);
+    }
+    query("UPDATE api_tokens SET revoked_at = $2 WHERE id = $1")
+        .bind(token.id.as_str())
+        .bind(now.millis())
+        .execute(&mut tx)
+        .await?;
+    let draft = Draft {
+        kind: "token.revoked",
+        subject: format!("token/{}", token.id),
+        tenant: &request.tenant_id,
+        actor,
+        data: json!({ "subject": token.subject }),
+    };
+    publish(&mut tx, draft, now);
+    tx.commit().await?;
+    token.revoked_at = Some(now);
+    Ok(token)
+}
+
+fn read(row: &Row) -> Result<Token, sqlx::Error> {
+    Ok(Token {
+        id: parsed(row, "id")?,
+        subject: row.try_get("subject")?,
+        permissions: column_json(row, "permissions")?,
+        created_at: moment(row, "created_at")?,
+        revoked_at: moment_option(row, "revoked_at")?,
     })
 }
 
@@ -180,7 +252,7 @@ async fn insert(
     .bind(subject.tenant.as_str())
     .bind(&subject.name)
     .bind(bearer.digest().as_bytes().as_slice())
-    .bind(serde_json::json!(permissions).to_string())
+    .bind(json!(permissions).to_string())
     .bind(now.millis())
     .execute(&mut **tx)
     .await?;

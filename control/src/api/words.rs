@@ -62,6 +62,8 @@ texts! {
     GatewayId "^gw_[0-9a-hjkmnp-tv-z]{26,52}$", "A gateway.";
     TokenId "^tok_[0-9a-hjkmnp-tv-z]{26,52}$", "An API token, without its secret.";
     JoinTokenId "^bcjt_[0-9a-hjkmnp-tv-z]{26,52}$", "A join token, without its secret.";
+    EventId "^evt_[0-9a-hjkmnp-tv-z]{26,52}$", "Something that happened.";
+    WebhookId "^whk_[0-9a-hjkmnp-tv-z]{26,52}$", "A webhook.";
     AttemptId "^att_[0-9a-hjkmnp-tv-z]{26,52}$", "One try to bring one node to one version.";
     Version "^v?[0-9]+\\.[0-9]+\\.[0-9]+([-+][0-9A-Za-z.-]+)?$", "A release's version; answers have no leading `v`.";
     Platform "^[a-z0-9]+-[a-z0-9_]+$", "What a binary runs on, such as `linux-amd64`.";

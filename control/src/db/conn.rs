@@ -8,6 +8,7 @@ use std::ops::{Deref, DerefMut};
 use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use super::query::Query;
+use crate::event::news::News;
 
 /// A transaction. Dropped, it is rolled back.
 #[derive(Debug)]
@@ -23,12 +24,13 @@ pub(crate) enum Conn {
 pub(crate) struct Tx {
     conn: Conn,
     last: Vec<Query>,
+    news: News,
 }
 
 impl Tx {
-    pub(super) fn new(conn: Conn) -> Self {
+    pub(super) fn new(conn: Conn, news: News) -> Self {
         let last = Vec::new();
-        Self { conn, last }
+        Self { conn, last, news }
     }
 
     /// Leaves a statement for the end. Everybody waits for the rows that it touches, so it runs when nothing else is left
@@ -39,13 +41,20 @@ impl Tx {
 
     /// Makes everything that was written last.
     pub(crate) async fn commit(mut self) -> Result<(), sqlx::Error> {
-        for query in std::mem::take(&mut self.last) {
+        let last = std::mem::take(&mut self.last);
+        // What is left for the end is events.
+        let is_news = !last.is_empty();
+        for query in last {
             query.execute(&mut self.conn).await?;
         }
         match self.conn {
             Conn::Sqlite(tx) => tx.commit().await,
             Conn::Postgres(tx) => tx.commit().await,
+        }?;
+        if is_news {
+            self.news.tell();
         }
+        Ok(())
     }
 }
 

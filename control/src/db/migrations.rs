@@ -22,6 +22,10 @@ const HISTORY: &[(&str, &str)] = &[
         "fleet/0002_labels",
         include_str!("migrations/sqlite/fleet/0002_labels.sql"),
     ),
+    (
+        "event/0001_webhooks",
+        include_str!("migrations/sqlite/event/0001_webhooks.sql"),
+    ),
 ];
 
 /// How many there are.

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use bc_protocol::id::GatewayId;
+use serde_json::json;
 use thiserror::Error;
 use url::Url;
 
@@ -20,6 +21,7 @@ use crate::{
         column::{moment, parsed},
         query,
     },
+    event::outbox::{Draft, publish},
 };
 
 const NAME_CHARS_MAX: usize = 63;
@@ -99,6 +101,14 @@ pub(crate) async fn enrol(
             name: request.name.clone(),
         });
     }
+    let draft = Draft {
+        kind: "gateway.created",
+        subject: format!("gateway/{}", bearer.id()),
+        tenant: &request.tenant_id,
+        actor,
+        data: json!({ "name": request.name, "url": request.url }),
+    };
+    publish(&mut tx, draft, now);
     tx.commit().await?;
     Ok(NewGateway {
         id: bearer.id().clone(),

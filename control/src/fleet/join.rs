@@ -67,6 +67,9 @@ pub(crate) enum JoinError {
         "expected at most {LABELS_MAX} labels with names of 1 to {LABEL_BYTES_MAX} bytes and values of at most as many, found more or longer ones"
     )]
     Labels,
+    /// Not a token of this tenant.
+    #[error("expected a join token of this tenant, found none")]
+    NotFound,
     /// No token of that text.
     #[error("expected a join token of this control, found one that it does not know")]
     UnknownToken,
@@ -131,6 +134,14 @@ pub(crate) async fn create_token(
     .bind(actor)
     .execute(&mut *tx)
     .await?;
+    let draft = Draft {
+        kind: "join-token.created",
+        subject: format!("join-token/{}", bearer.id()),
+        tenant: &request.tenant_id,
+        actor,
+        data: json!({ "poolId": pool.id, "uses": request.uses, "expiresAt": expires_at }),
+    };
+    publish(&mut tx, draft, now);
     tx.commit().await?;
     Ok(NewJoinToken {
         id: bearer.id().clone(),

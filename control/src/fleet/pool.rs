@@ -6,6 +6,7 @@ use bc_protocol::{
     id::{PoolId, TenantId},
     share::Share,
 };
+use serde_json::json;
 use thiserror::Error;
 
 use crate::{
@@ -13,10 +14,11 @@ use crate::{
     chance,
     clock::Moment,
     db::{
-        Conn, Db, Row,
+        Conn, Db, Row, Tx,
         column::{moment, moment_option, number, parsed, undecodable},
         query, query_scalar,
     },
+    event::outbox::{Draft, publish},
 };
 
 const NAME_CHARS_MAX: usize = 100;
@@ -47,7 +49,12 @@ pub(crate) enum PoolError {
 }
 
 /// Makes a pool.
-pub(crate) async fn create(db: &Db, request: &CreatePool, now: Moment) -> Result<Pool, PoolError> {
+pub(crate) async fn create(
+    db: &Db,
+    actor: &str,
+    request: &CreatePool,
+    now: Moment,
+) -> Result<Pool, PoolError> {
     check_name(&request.name)?;
     let id = PoolId::random(now.unix_ms(), chance::bits());
     let mut tx = db.begin().await?;
@@ -63,8 +70,33 @@ pub(crate) async fn create(db: &Db, request: &CreatePool, now: Moment) -> Result
     .execute(&mut *tx)
     .await?;
     let pool = find(&mut tx, &request.tenant_id, &id).await?;
+    tell(
+        &mut tx,
+        "pool.created",
+        (&request.tenant_id, actor),
+        &pool,
+        now,
+    );
     tx.commit().await?;
     Ok(pool)
+}
+
+/// An event about what somebody did to a pool.
+fn tell(
+    tx: &mut Tx,
+    kind: &'static str,
+    (tenant, actor): (&TenantId, &str),
+    pool: &Pool,
+    now: Moment,
+) {
+    let draft = Draft {
+        kind,
+        subject: format!("pool/{}", pool.id),
+        tenant,
+        actor,
+        data: json!({ "name": pool.name, "policy": pool.policy }),
+    };
+    publish(tx, draft, now);
 }
 
 /// The tenant's pools, by name; archived ones too.
@@ -83,7 +115,12 @@ pub(crate) async fn get(db: &Db, request: &OnePool) -> Result<Pool, PoolError> {
 }
 
 /// Changes what is given and leaves the rest.
-pub(crate) async fn update(db: &Db, request: &UpdatePool) -> Result<Pool, PoolError> {
+pub(crate) async fn update(
+    db: &Db,
+    actor: &str,
+    request: &UpdatePool,
+    now: Moment,
+) -> Result<Pool, PoolError> {
     let (tenant, id) = (&request.tenant_id, &request.pool_id);
     if let Some(name) = &request.name {
         check_name(name)?;
@@ -104,20 +141,36 @@ pub(crate) async fn update(db: &Db, request: &UpdatePool) -> Result<Pool, PoolEr
         .execute(&mut *tx)
         .await?;
     let pool = find(&mut tx, tenant, id).await?;
+    tell(&mut tx, "pool.updated", (tenant, actor), &pool, now);
     tx.commit().await?;
     Ok(pool)
 }
 
 /// Archives a pool: it takes no new nodes and is in no new rollout. Repeated, it answers the same.
-pub(crate) async fn archive(db: &Db, request: &OnePool, now: Moment) -> Result<Pool, PoolError> {
+pub(crate) async fn archive(
+    db: &Db,
+    actor: &str,
+    request: &OnePool,
+    now: Moment,
+) -> Result<Pool, PoolError> {
     let mut tx = db.begin().await?;
-    find(&mut tx, &request.tenant_id, &request.pool_id).await?;
+    let before = find(&mut tx, &request.tenant_id, &request.pool_id).await?;
+    if before.archived_at.is_some() {
+        return Ok(before);
+    }
     query("UPDATE pools SET archived_at = $2 WHERE id = $1 AND archived_at IS NULL")
         .bind(request.pool_id.as_str())
         .bind(now.millis())
         .execute(&mut *tx)
         .await?;
     let pool = find(&mut tx, &request.tenant_id, &request.pool_id).await?;
+    tell(
+        &mut tx,
+        "pool.archived",
+        (&request.tenant_id, actor),
+        &pool,
+        now,
+    );
     tx.commit().await?;
     Ok(pool)
 }

@@ -5,6 +5,8 @@ use axum::{
     http::{header, request::Parts},
 };
 
+use zeroize::Zeroizing;
+
 use super::{Shared, error::Refusal, quota::Origin};
 use crate::{
     access::{
@@ -19,6 +21,7 @@ use crate::{
 /// The holder of a valid API token. Extracted before the body: strangers' bodies are not read.
 pub(super) struct Caller {
     subject: Subject,
+    token: Zeroizing<String>,
     app: Shared,
 }
 
@@ -26,6 +29,12 @@ impl Caller {
     /// The actor in events.
     pub(super) fn name(&self) -> &str {
         &self.subject.name
+    }
+
+    /// Whether the token is still the one that it was: for connections that last.
+    pub(super) async fn is_still_known(&self) -> bool {
+        let subject = token::authenticate(&self.app.services.db, &self.token).await;
+        subject.is_ok_and(|subject| subject == self.subject)
     }
 
     /// Goes on only if the caller may.
@@ -54,6 +63,7 @@ impl FromRequestParts<Shared> for Caller {
         match token::authenticate(&app.services.db, &text).await {
             Ok(subject) => Ok(Self {
                 subject,
+                token: text.into(),
                 app: Shared::clone(app),
             }),
             Err(error @ TokenError::Unknown) => {

@@ -80,10 +80,17 @@ pub(super) struct Described {
     access: Access,
     asked: String,
     given: String,
+    content: &'static str,
     schemas: Schemas,
 }
 
 impl Described {
+    /// The same, with many answers one after another.
+    pub(super) fn streamed(mut self) -> Self {
+        self.content = "text/event-stream";
+        self
+    }
+
     pub(super) fn of<A: ToSchema, G: ToSchema>(access: Access) -> Self {
         let mut schemas = Schemas::new();
         collect::<A>(&mut schemas);
@@ -92,6 +99,7 @@ impl Described {
             access,
             asked: A::name().into_owned(),
             given: G::name().into_owned(),
+            content: "application/json",
             schemas,
         }
     }
@@ -124,6 +132,7 @@ impl Document {
             access,
             asked,
             given,
+            content,
             schemas,
         } = described;
         self.schemas.extend(schemas);
@@ -133,7 +142,7 @@ impl Document {
             .build();
         let done = ResponseBuilder::new()
             .description("It is done; the answer.")
-            .content("application/json", refers_to(&given));
+            .content(content, refers_to(&given));
         let group = path.split('/').next().unwrap_or_default();
         let mut operation = OperationBuilder::new()
             .tag(group)

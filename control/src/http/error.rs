@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// What a handler gives when the answer is no.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Refusal(ErrorObject);
 
 /// A refusal on its way out; its body is written where the request's id is known.
@@ -97,6 +97,7 @@ impl From<TokenError> for ErrorObject {
         match error {
             TokenError::Sql(_) | TokenError::File { .. } => Self::internal(&error),
             TokenError::Unknown => Self::new(Code::Unauthenticated, error),
+            TokenError::NotFound => Self::new(Code::NotFound, error),
             TokenError::Subject { .. } => Self::invalid("subject", error),
             TokenError::Permission => Self::invalid("permissions", error),
         }
@@ -141,6 +142,7 @@ impl From<JoinError> for ErrorObject {
             JoinError::Uses { .. } => Self::invalid("uses", error),
             JoinError::Expiry { .. } => Self::invalid("expiresInSeconds", error),
             JoinError::Labels => Self::invalid("labels", error),
+            JoinError::NotFound => Self::new(Code::NotFound, error),
             JoinError::UnknownToken => Self::new(Code::Unauthenticated, error),
             JoinError::Expired { .. } => denied(&error, "expired"),
             JoinError::Revoked => denied(&error, "revoked"),

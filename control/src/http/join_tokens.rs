@@ -5,9 +5,12 @@ use axum::{Json, extract::State};
 use super::{Shared, caller::Caller, error::Refusal, input::Input};
 use crate::{
     access::{action::Action, decide::Resource},
-    api::fleet::{CreateJoinToken, NewJoinToken},
+    api::{
+        access::{JoinToken, JoinTokens, ListJoinTokens, OneJoinToken},
+        fleet::{CreateJoinToken, NewJoinToken},
+    },
     clock::Moment,
-    fleet::join,
+    fleet::{join, join_token},
 };
 
 pub(super) async fn create(
@@ -19,5 +22,28 @@ pub(super) async fn create(
     caller.may(Action::PoolAdmin, this).await?;
     let token =
         join::create_token(&app.services.db, caller.name(), &request, Moment::now()).await?;
+    Ok(Json(token))
+}
+
+pub(super) async fn list(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<ListJoinTokens>,
+) -> Result<Json<JoinTokens>, Refusal> {
+    let pools = Resource::Pool(&request.tenant_id, request.pool_id.as_ref());
+    caller.may(Action::PoolAdmin, pools).await?;
+    let join_tokens = join_token::list(&app.services.db, &request).await?;
+    Ok(Json(JoinTokens { join_tokens }))
+}
+
+pub(super) async fn revoke(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<OneJoinToken>,
+) -> Result<Json<JoinToken>, Refusal> {
+    let pools = Resource::Pool(&request.tenant_id, None);
+    caller.may(Action::PoolAdmin, pools).await?;
+    let db = &app.services.db;
+    let token = join_token::revoke(db, caller.name(), &request, Moment::now()).await?;
     Ok(Json(token))
 }

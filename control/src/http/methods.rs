@@ -49,6 +49,19 @@ impl Methods {
         self
     }
 
+    /// A method whose answer is a stream of events, each as its one type describes it.
+    pub(super) fn stream<A: ToSchema, E: ToSchema>(
+        mut self,
+        path: &str,
+        summary: &str,
+        route: MethodRouter<Shared>,
+    ) -> Self {
+        let described = Described::of::<A, E>(Access::ApiToken).streamed();
+        self.document.method(path, summary, described);
+        self.router = self.router.route(&format!("{METHODS}{path}"), route);
+        self
+    }
+
     /// Something else than a method, with a description of its own.
     pub(super) fn other(
         mut self,

@@ -18,7 +18,7 @@ pub(super) async fn create(
     let pools = Resource::Pool(&request.tenant_id, None);
     caller.may(Action::PoolAdmin, pools).await?;
     Ok(Json(
-        pool::create(&app.services.db, &request, Moment::now()).await?,
+        pool::create(&app.services.db, caller.name(), &request, Moment::now()).await?,
     ))
 }
 
@@ -50,7 +50,7 @@ pub(super) async fn update(
 ) -> Result<Json<Pool>, Refusal> {
     let this = Resource::Pool(&request.tenant_id, Some(&request.pool_id));
     caller.may(Action::PoolAdmin, this).await?;
-    let pool = pool::update(&app.services.db, &request).await?;
+    let pool = pool::update(&app.services.db, caller.name(), &request, Moment::now()).await?;
     // A larger budget may let a node start now.
     app.services.waker.wake();
     Ok(Json(pool))
@@ -63,7 +63,7 @@ pub(super) async fn archive(
 ) -> Result<Json<Pool>, Refusal> {
     let this = Resource::Pool(&request.tenant_id, Some(&request.pool_id));
     caller.may(Action::PoolAdmin, this).await?;
-    let pool = pool::archive(&app.services.db, &request, Moment::now()).await?;
+    let pool = pool::archive(&app.services.db, caller.name(), &request, Moment::now()).await?;
     // Its nodes leave the rollouts that they wait in.
     app.services.waker.wake();
     Ok(Json(pool))

@@ -21,6 +21,14 @@ async fn join_token(server: &Server, pool: &str, uses: u32, seconds: f64) -> Str
     token["token"].as_str().unwrap().to_owned()
 }
 
+/// A node that has just joined; gives its id.
+pub(crate) async fn joined(server: &Server, token: &str) -> String {
+    let request = json!({ "csr": csr() });
+    let (status, joined) = server.call_as(token, "nodes/join", request).await;
+    assert_eq!(status, 200, "{joined}");
+    joined["nodeId"].as_str().unwrap().to_owned()
+}
+
 #[tokio::test]
 async fn a_node_joins_and_is_listed() {
     let server = Server::start();

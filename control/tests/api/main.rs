@@ -12,6 +12,7 @@
 mod access;
 mod contract;
 mod downloads;
+mod events;
 mod guard;
 mod input;
 mod joining;

@@ -45,7 +45,7 @@ impl Site {
             name: "edge".to_owned(),
             policy: PoolPolicy::default(),
         };
-        let pool = pool::create(&db, &pool, NOW).await.unwrap();
+        let pool = pool::create(&db, "alice", &pool, NOW).await.unwrap();
         let pool = OnePool {
             tenant_id: tenant(),
             pool_id: pool.id,
@@ -169,7 +169,9 @@ async fn a_token_that_is_over_lets_nobody_in() {
     let refused = site.join(&revoked, &node).await;
     assert!(matches!(refused, Err(JoinError::Revoked)), "{refused:?}");
     let known = site.token(1).await;
-    pool::archive(&site.db, &site.pool, NOW).await.unwrap();
+    pool::archive(&site.db, "alice", &site.pool, NOW)
+        .await
+        .unwrap();
     let refused = site.join(&known, &node).await;
     assert!(matches!(refused, Err(JoinError::Archived)), "{refused:?}");
     assert_eq!(site.counts().await, (0, 0, 0));

@@ -1,0 +1,130 @@
+//! Which events somebody wants to see. Pure.
+//!
+//! Takes a list of types as callers write it, decides about single events.
+
+use thiserror::Error;
+
+/// More is a list of everything.
+const TYPES_MAX: usize = 50;
+
+/// No type is longer.
+const TYPE_CHARS_MAX: usize = 64;
+
+/// What only a tenant's administrators see: who may do what, and where events go.
+const ADMINISTRATION: [&str; 3] = ["token.", "join-token.", "webhook."];
+
+/// The types that somebody wants; all where there are none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Filter {
+    types: Vec<String>,
+}
+
+/// Why a list of types is none.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum FilterError {
+    /// It is too long.
+    #[error("expected at most {TYPES_MAX} types, found {found}")]
+    TooMany {
+        /// How many.
+        found: usize,
+    },
+    /// No type looks like that.
+    #[error("expected types like rollout.paused or rollout.*, found \"{found}\"")]
+    Form {
+        /// The text.
+        found: String,
+    },
+}
+
+impl Filter {
+    /// Reads a list.
+    pub(crate) fn parse(types: &[String]) -> Result<Self, FilterError> {
+        if types.len() > TYPES_MAX {
+            return Err(FilterError::TooMany { found: types.len() });
+        }
+        if let Some(wrong) = types.iter().find(|text| !is_type(text)) {
+            return Err(FilterError::Form {
+                found: wrong.chars().take(TYPE_CHARS_MAX).collect(),
+            });
+        }
+        Ok(Self {
+            types: types.to_vec(),
+        })
+    }
+
+    /// Whether an event of this type is wanted.
+    pub(crate) fn wants(&self, kind: &str) -> bool {
+        self.types.is_empty() || self.types.iter().any(|wanted| matches(wanted, kind))
+    }
+
+    /// As it was written.
+    pub(crate) fn types(&self) -> &[String] {
+        &self.types
+    }
+}
+
+fn matches(wanted: &str, kind: &str) -> bool {
+    match wanted.strip_suffix('*') {
+        Some(group) => kind.starts_with(group),
+        None => wanted == kind,
+    }
+}
+
+fn is_type(text: &str) -> bool {
+    let is_word = |word: &str| {
+        !word.is_empty()
+            && word
+                .bytes()
+                .all(|byte| byte == b'-' || byte.is_ascii_lowercase())
+    };
+    let Some((group, what)) = text.split_once('.') else {
+        return false;
+    };
+    text.len() <= TYPE_CHARS_MAX && is_word(group) && (what == "*" || is_word(what))
+}
+
+/// Whether only the tenant's administrators see events of this type.
+pub(crate) fn is_administration(kind: &str) -> bool {
+    ADMINISTRATION.iter().any(|start| kind.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Filter, is_administration};
+
+    fn filter(types: &[&str]) -> Option<Filter> {
+        let types: Vec<String> = types.iter().map(|&text| text.to_owned()).collect();
+        Filter::parse(&types).ok()
+    }
+
+    #[test]
+    fn a_type_or_a_kind_of_them() {
+        let some = filter(&["rollout.paused", "node.*"]).unwrap();
+        for (kind, wanted) in [
+            ("rollout.paused", true),
+            ("rollout.paused-again", false),
+            ("rollout.started", false),
+            ("node.upgrade-failed", true),
+            ("nodes.x", false),
+        ] {
+            assert_eq!(some.wants(kind), wanted, "{kind}");
+            assert!(Filter::default().wants(kind));
+        }
+    }
+
+    #[test]
+    fn what_is_no_type_is_refused() {
+        for text in [
+            "", "*", "rollout", "rollout.", ".x", "a.b.c", "A.b", "a.b*", "a%.b",
+        ] {
+            assert!(filter(&[text]).is_none(), "{text}");
+        }
+        assert!(filter(&["a.b"; 51]).is_none());
+    }
+
+    #[test]
+    fn join_tokens_are_for_administrators_and_joins_are_not() {
+        assert!(is_administration("join-token.created") && is_administration("token.revoked"));
+        assert!(!is_administration("node.joined"));
+    }
+}

@@ -1,0 +1,224 @@
+//! Reads events in their order.
+//!
+//! Takes a tenant and a position, gives what comes behind it, as committed. Positions become visible in order, so a
+//! reader that goes on where it stopped misses none. It writes nothing.
+
+use bc_protocol::id::TenantId;
+
+use super::filter::{Filter, is_administration};
+use crate::{
+    api::event::Event,
+    db::{
+        Db, Row,
+        column::{json, moment, number, parsed, signed},
+        query, query_scalar,
+    },
+};
+
+/// Whose events, and which of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Which types.
+    pub filter: Filter,
+    /// About what.
+    pub subject: Option<String>,
+    /// Who reads.
+    pub reader: Reader,
+}
+
+/// Who reads events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Somebody who may look at the tenant's pools.
+    Member,
+    /// Somebody who may also see who may do what.
+    Administrator,
+}
+
+/// A piece of the sequence.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    /// What the scope wants of it.
+    pub events: Vec<Event>,
+    /// The last position that was looked at.
+    pub next: u64,
+    /// Whether it was as long as it may be: there may be more.
+    pub is_full: bool,
+}
+
+impl Scope {
+    /// The next events behind a position. At most `rows` are looked at, wanted or not.
+    pub(crate) async fn after(
+        &self,
+        db: &Db,
+        position: u64,
+        rows: u32,
+    ) -> Result<Page, sqlx::Error> {
+        let found = query(
+            "SELECT * FROM events WHERE tenant = $1 AND position > $2 ORDER BY position LIMIT $3",
+        )
+        .bind(self.tenant.as_str())
+        .bind(signed(position))
+        .bind(rows)
+        .fetch_all(db.reader())
+        .await?;
+        let mut page = Page {
+            events: Vec::new(),
+            next: position,
+            is_full: u32::try_from(found.len()).is_ok_and(|found| found >= rows),
+        };
+        for row in &found {
+            page.next = number(row, "position")?;
+            if self.wants(row)? {
+                page.events.push(read(row)?);
+            }
+        }
+        Ok(page)
+    }
+
+    /// The newest events, oldest of them first. At most `rows` are looked at, wanted or not.
+    pub(crate) async fn newest(&self, db: &Db, rows: u32) -> Result<Page, sqlx::Error> {
+        let found = query(
+            "SELECT * FROM events WHERE tenant = $1 AND ($2 = '' OR subject = $2)
+             ORDER BY position DESC LIMIT $3",
+        )
+        .bind(self.tenant.as_str())
+        .bind(self.subject.as_deref().unwrap_or_default())
+        .bind(rows)
+        .fetch_all(db.reader())
+        .await?;
+        let next = match found.first() {
+            Some(newest) => number(newest, "position")?,
+            None => 0,
+        };
+        let mut events = Vec::new();
+        for row in found.iter().rev() {
+            if self.wants(row)? {
+                events.push(read(row)?);
+            }
+        }
+        Ok(Page {
+            events,
+            next,
+            is_full: false,
+        })
+    }
+
+    fn wants(&self, row: &Row) -> Result<bool, sqlx::Error> {
+        let kind: &str = row.try_get("type")?;
+        let subject: &str = row.try_get("subject")?;
+        let about = self.subject.as_ref().is_none_or(|wanted| wanted == subject);
+        let may = match self.reader {
+            Reader::Administrator => true,
+            Reader::Member => !is_administration(kind),
+        };
+        Ok(about && may && self.filter.wants(kind))
+    }
+}
+
+/// The position of the tenant's newest event; 0 where there is none.
+pub(crate) async fn newest_position(db: &Db, tenant: &TenantId) -> Result<u64, sqlx::Error> {
+    let newest: Option<i64> = query_scalar(
+        "SELECT position FROM events WHERE tenant = $1 ORDER BY position DESC LIMIT 1",
+    )
+    .bind(tenant.as_str())
+    .fetch_optional(db.reader())
+    .await?;
+    Ok(newest
+        .and_then(|newest| newest.try_into().ok())
+        .unwrap_or(0))
+}
+
+/// A row of `events`.
+pub(crate) fn read(row: &Row) -> Result<Event, sqlx::Error> {
+    Ok(Event {
+        id: parsed(row, "id")?,
+        position: number(row, "position")?,
+        kind: row.try_get("type")?,
+        subject: row.try_get("subject")?,
+        tenant_id: parsed(row, "tenant")?,
+        actor: row.try_get("actor")?,
+        at: moment(row, "at")?,
+        data: json(row, "data")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Filter, Reader, Scope, newest_position};
+    use crate::{
+        clock::Moment,
+        db::{Db, tests::fresh},
+        event::outbox::{Draft, publish},
+    };
+
+    fn scope(tenant: &str, types: &[&str], reader: Reader) -> Scope {
+        let types: Vec<String> = types.iter().map(|&text| text.to_owned()).collect();
+        Scope {
+            tenant: tenant.parse().unwrap(),
+            filter: Filter::parse(&types).unwrap(),
+            subject: None,
+            reader,
+        }
+    }
+
+    async fn happens(db: &Db, tenant: &str, kinds: &[&'static str]) {
+        let tenant = tenant.parse().unwrap();
+        let mut tx = db.begin().await.unwrap();
+        for kind in kinds {
+            let draft = Draft {
+                kind,
+                subject: "node/x".to_owned(),
+                tenant: &tenant,
+                actor: "alice",
+                data: serde_json::json!({ "n": 1 }),
+            };
+            publish(&mut tx, draft, Moment::from_millis(1_700_000_000_000));
+        }
+        tx.commit().await.unwrap();
+    }
+
+    // I31
+    #[tokio::test]
+    async fn a_tenant_reads_its_own_events_and_goes_on_where_it_stopped() {
+        let (db, _dir) = fresh().await;
+        happens(&db, "acme", &["node.online", "token.created"]).await;
+        happens(&db, "other", &["node.online"; 3]).await;
+        happens(&db, "acme", &["node.offline"]).await;
+        let all = scope("acme", &[], Reader::Administrator);
+        let page = all.after(&db, 0, 2).await.unwrap();
+        assert_eq!((page.events.len(), page.next, page.is_full), (2, 2, true));
+        let page = all.after(&db, page.next, 2).await.unwrap();
+        assert_eq!((page.events.len(), page.next, page.is_full), (1, 6, false));
+        assert_eq!(page.events[0].kind, "node.offline");
+        let member = scope("acme", &[], Reader::Member);
+        assert_eq!(member.after(&db, 0, 10).await.unwrap().events.len(), 2);
+        let some = scope("acme", &["token.*"], Reader::Administrator);
+        let page = some.after(&db, 0, 10).await.unwrap();
+        assert_eq!((page.events.len(), page.next), (1, 6));
+        let newest = all.newest(&db, 2).await.unwrap();
+        let kinds: Vec<&str> = newest
+            .events
+            .iter()
+            .map(|event| event.kind.as_str())
+            .collect();
+        assert_eq!(
+            (kinds, newest.next),
+            (vec!["token.created", "node.offline"], 6)
+        );
+        assert_eq!(
+            newest_position(&db, &"acme".parse().unwrap())
+                .await
+                .unwrap(),
+            6
+        );
+        assert_eq!(
+            newest_position(&db, &"none".parse().unwrap())
+                .await
+                .unwrap(),
+            0
+        );
+    }
+}

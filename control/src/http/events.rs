@@ -1,0 +1,164 @@
+//! `events.*`
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, HeaderName, HeaderValue, header},
+    response::{
+        IntoResponse as _, Response,
+        sse::{KeepAlive, Sse},
+    },
+};
+
+use super::{Shared, caller::Caller, error::Refusal, input::Input};
+use crate::{
+    access::{action::Action, decide::Resource},
+    api::{
+        error::{Code, ErrorObject},
+        event::{Events, ListEvents, WatchEvents},
+    },
+    event::{
+        filter::Filter,
+        read::{self, Reader, Scope},
+        watch::{Place, Watch},
+    },
+};
+
+/// A page of this many is some hundred kilobytes.
+const EVENTS_MAX: u32 = 1000;
+
+/// Where nothing is said.
+const EVENTS_DEFAULT: u32 = 100;
+
+/// Between signs of life: proxies close connections that are silent for a minute.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+pub(super) async fn list(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<ListEvents>,
+) -> Result<Json<Events>, Refusal> {
+    let reader = reader(&caller, &request.tenant_id).await?;
+    let limit = limit(request.limit)?;
+    let scope = Scope {
+        tenant: request.tenant_id,
+        filter: filter(&request.types)?,
+        subject: request.subject,
+        reader,
+    };
+    let db = &app.services.db;
+    let page = match request.after {
+        Some(position) => scope.after(db, position, limit).await,
+        None => scope.newest(db, limit).await,
+    };
+    let page = page.map_err(|error| ErrorObject::internal(&error))?;
+    Ok(Json(Events {
+        events: page.events,
+        next: page.next,
+    }))
+}
+
+pub(super) async fn watch(
+    State(app): State<Shared>,
+    caller: Caller,
+    headers: HeaderMap,
+    Input(request): Input<WatchEvents>,
+) -> Result<Response, Refusal> {
+    let tenant = request.tenant_id;
+    let reader = reader(&caller, &tenant).await?;
+    let filter = filter(&request.types)?;
+    let permit = Arc::clone(&app.watchers).try_acquire_owned().map_err(|_| {
+        ErrorObject::new(
+            Code::QuotaExceeded,
+            "expected fewer watchers, found as many as there may be",
+        )
+        .with("retryAfterSeconds", HEARTBEAT.as_secs())
+    })?;
+    let db = app.services.db.clone();
+    // Before the position is read: what is committed in between is a hint that came.
+    let reading = db.news().read();
+    let position = match last_seen(&headers)?.or(request.after) {
+        Some(position) => position,
+        None => read::newest_position(&db, &tenant)
+            .await
+            .map_err(|error| ErrorObject::internal(&error))?,
+    };
+    let again = Arc::new((caller, tenant.clone()));
+    let may = move || -> futures_util::future::BoxFuture<'static, bool> {
+        let again = Arc::clone(&again);
+        Box::pin(async move {
+            let (caller, tenant) = &*again;
+            caller.is_still_known().await && self::reader(caller, tenant).await == Ok(reader)
+        })
+    };
+    let watch = Watch {
+        db,
+        scope: Scope {
+            tenant,
+            filter,
+            subject: request.subject,
+            reader,
+        },
+        position,
+        reading,
+        stop: app.stop.clone(),
+        may: Box::new(may),
+        place: Place::new(&app.services.metrics, permit),
+    };
+    let keep_alive = KeepAlive::new().interval(HEARTBEAT).text("heartbeat");
+    let mut answer = Sse::new(watch.events())
+        .keep_alive(keep_alive)
+        .into_response();
+    // What lies between must pass every event on at once.
+    let unbuffered = HeaderName::from_static("x-accel-buffering");
+    let headers = answer.headers_mut();
+    headers.insert(unbuffered, HeaderValue::from_static("no"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(answer)
+}
+
+/// As whom the caller reads a tenant's events.
+async fn reader(caller: &Caller, tenant: &bc_protocol::id::TenantId) -> Result<Reader, Refusal> {
+    let admin = caller.may(Action::TenantAdmin, Resource::Tenant(tenant));
+    if admin.await.is_ok() {
+        return Ok(Reader::Administrator);
+    }
+    caller
+        .may(Action::PoolRead, Resource::Pool(tenant, None))
+        .await?;
+    Ok(Reader::Member)
+}
+
+fn filter(types: &[String]) -> Result<Filter, ErrorObject> {
+    Filter::parse(types).map_err(|error| ErrorObject::invalid("types", error))
+}
+
+/// How many of something are wanted.
+pub(super) fn limit(wanted: Option<u32>) -> Result<u32, ErrorObject> {
+    match wanted {
+        None => Ok(EVENTS_DEFAULT),
+        Some(limit @ 1..=EVENTS_MAX) => Ok(limit),
+        Some(found) => Err(ErrorObject::invalid(
+            "limit",
+            format!("expected 1 to {EVENTS_MAX}, found {found}"),
+        )),
+    }
+}
+
+/// The position that the watcher has seen last, where he comes again.
+fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ErrorObject> {
+    let Some(id) = headers.get(LAST_EVENT_ID) else {
+        return Ok(None);
+    };
+    let position = id.to_str().ok().and_then(|id| id.parse().ok());
+    position.map(Some).ok_or_else(|| {
+        ErrorObject::invalid(
+            "Last-Event-ID",
+            "expected the id of an event of this stream, found another text",
+        )
+    })
+}

@@ -1,0 +1,197 @@
+//! What happened: listed, watched, and for the right eyes.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+
+use crate::server::Server;
+
+/// One watch, read event by event.
+struct Watch {
+    body: futures_util::stream::BoxStream<'static, reqwest::Result<bytes::Bytes>>,
+    text: String,
+}
+
+impl Watch {
+    async fn open(server: &Server, token: &str, body: Value, last: Option<&str>) -> Self {
+        let mut request = server.post("events/watch", token).json(&body);
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["content-type"], "text/event-stream");
+        Self {
+            body: answer.bytes_stream().boxed(),
+            text: String::new(),
+        }
+    }
+
+    /// The next event's id and object; nothing where the stream has ended.
+    async fn next(&mut self) -> Option<(String, Value)> {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let field = |name: &str| {
+                    let line = event.lines().find_map(|line| line.strip_prefix(name));
+                    line.map(|line| line.trim().to_owned())
+                };
+                let found = field("id:").map(|id| {
+                    let data: Value = serde_json::from_str(&field("data:").unwrap()).unwrap();
+                    assert_eq!(field("event:").unwrap(), data["type"].as_str().unwrap());
+                    (id, data)
+                });
+                self.text = rest.to_owned();
+                if found.is_some() {
+                    return found;
+                }
+                continue;
+            }
+            let piece = tokio::time::timeout(Duration::from_secs(20), self.body.next());
+            match piece.await.unwrap() {
+                Some(Ok(piece)) => self.text.push_str(std::str::from_utf8(&piece).unwrap()),
+                Some(Err(_)) | None => return None,
+            }
+        }
+    }
+}
+
+fn kinds(events: &Value) -> Vec<&str> {
+    let events = events["events"].as_array().unwrap();
+    events
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn what_operators_do_is_listed_with_who_did_it() {
+    let server = Server::start();
+    let pool = server.pool("edge").await;
+    let request = json!({ "tenantId": "root", "poolId": pool, "uses": 2, "expiresInSeconds": 60 });
+    let join = server.call("joinTokens/create", request).await;
+    let revoke = json!({ "tenantId": "root", "joinTokenId": join["id"] });
+    let revoked = server.call("joinTokens/revoke", revoke.clone()).await;
+    assert_eq!(server.call("joinTokens/revoke", revoke).await, revoked);
+    server
+        .call(
+            "pools/archive",
+            json!({ "tenantId": "root", "poolId": pool }),
+        )
+        .await;
+    let list = json!({ "tenantId": "root" });
+    let events = server.call("events/list", list.clone()).await;
+    let expected = [
+        "pool.created",
+        "join-token.created",
+        "join-token.revoked",
+        "pool.archived",
+    ];
+    assert_eq!(kinds(&events), expected);
+    assert!(
+        events["events"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|event| event["actor"] == "admin")
+    );
+    assert_eq!(events["events"][0]["subject"], format!("pool/{pool}"));
+    // From a position on, and only some of them.
+    let request = json!({ "tenantId": "root", "after": 1, "limit": 2, "types": ["pool.*"] });
+    let some = server.call("events/list", request).await;
+    assert_eq!((kinds(&some).len(), some["next"].as_u64()), (0, Some(3)));
+    for (wrong, field) in [
+        (json!({ "limit": 0 }), "limit"),
+        (json!({ "limit": 1001 }), "limit"),
+        (json!({ "types": ["x"] }), "types"),
+        (json!({ "after": -1 }), "after"),
+    ] {
+        let mut request = list.clone();
+        request
+            .as_object_mut()
+            .unwrap()
+            .extend(wrong.as_object().unwrap().clone());
+        let error = server.refused("events/list", request).await;
+        assert_eq!(error["details"]["field"], field, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_only_looks_at_pools_does_not_see_who_may_do_what() {
+    let server = Server::start();
+    server.pool("edge").await;
+    let reader = server.token("root", &["compute:pool:read"]).await;
+    let list = json!({ "tenantId": "root" });
+    let (_, seen) = server.call_as(&reader, "events/list", list.clone()).await;
+    assert_eq!(kinds(&seen), ["pool.created"]);
+    let all = server.call("events/list", list).await;
+    assert_eq!(kinds(&all), ["pool.created", "token.created"]);
+    let acme = server.token("acme", &["compute:pool:read"]).await;
+    let (_, none) = server
+        .call_as(&acme, "events/list", json!({ "tenantId": "acme" }))
+        .await;
+    assert_eq!(none["events"], json!([]));
+    let (status, _) = server
+        .call_as(&acme, "events/list", json!({ "tenantId": "root" }))
+        .await;
+    assert_eq!(status, 403);
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_where_it_was_cut_and_misses_nothing() {
+    let server = Server::start();
+    let body = json!({ "tenantId": "root", "types": ["pool.*"] });
+    let mut first = Watch::open(&server, &server.admin, body.clone(), None).await;
+    server.pool("one").await;
+    let (id, event) = first.next().await.unwrap();
+    assert_eq!(
+        (event["type"].as_str(), event["data"]["name"].as_str()),
+        (Some("pool.created"), Some("one"))
+    );
+    drop(first);
+    for name in ["two", "three", "four"] {
+        server.pool(name).await;
+        server.token("root", &["compute:pool:read"]).await;
+    }
+    let mut again = Watch::open(&server, &server.admin, body, Some(&id)).await;
+    let mut names = Vec::new();
+    for _ in 0..3 {
+        names.push(again.next().await.unwrap().1["data"]["name"].clone());
+    }
+    assert_eq!(names, ["two", "three", "four"]);
+    // A service that stops does not wait for its watchers, and they hear that it ends.
+    assert!(server.stop().success());
+    assert_eq!(again.next().await, None);
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_its_token() {
+    let server = Server::start();
+    let request =
+        json!({ "tenantId": "root", "subject": "bob", "permissions": ["compute:pool:read"] });
+    let token = server.call("tokens/create", request).await;
+    let bearer = token["token"].as_str().unwrap();
+    let mut watch = Watch::open(&server, bearer, json!({ "tenantId": "root" }), None).await;
+    server.pool("one").await;
+    assert!(watch.next().await.is_some());
+    let revoke = json!({ "tenantId": "root", "tokenId": token["id"] });
+    server.call("tokens/revoke", revoke).await;
+    server.pool("two").await;
+    assert_eq!(watch.next().await, None);
+    assert_eq!(
+        server
+            .call_as(bearer, "pools/list", json!({ "tenantId": "root" }))
+            .await
+            .0,
+        401
+    );
+    let tokens = server
+        .call("tokens/list", json!({ "tenantId": "root" }))
+        .await;
+    assert!(tokens["tokens"][1]["revokedAt"].is_string(), "{tokens}");
+    assert!(
+        !tokens
+            .to_string()
+            .contains(bearer.split_once('.').unwrap().1)
+    );
+}
