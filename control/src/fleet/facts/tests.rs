@@ -75,6 +75,8 @@ fn facts(generation: u64) -> Facts {
         progress: None,
         observed_generation: generation,
         held: None,
+        notice: None,
+        helper: None,
     }
 }
 

@@ -61,6 +61,8 @@ fn facts(report: u64) -> Facts {
         progress: None,
         observed_generation: report,
         held: None,
+        notice: None,
+        helper: None,
     }
 }
 
