@@ -20,6 +20,7 @@ use std::{io, path::PathBuf, thread, time::Duration};
 
 use bc_protocol::{
     platform::Platform,
+    session::StartId,
     spec::{NodeSpec, SpecError},
     version::{Version, VersionError},
 };
@@ -344,6 +345,7 @@ fn setting(
         version: running.version.clone(),
         platform: Platform::host(),
         boot_id: clock::boot_time()?.boot.0,
+        started: StartId::from(rand::random::<[u8; 16]>()),
     };
     let setting = Setting {
         operations: Operations::of(host, &start.config.node),

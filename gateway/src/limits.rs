@@ -92,6 +92,16 @@ pub(crate) const LINK_WINDOW_BATCHES: usize = 4;
 /// Bytes of one batch by estimate, under the frame's bound with room for a wrong one.
 pub(crate) const BATCH_BYTES_MAX: usize = LINK_FRAME_BYTES_MAX / 4 * 3;
 
+/// Results of one session that wait for control: one a lane is under way, and as many were before the session.
+pub(crate) const RESULTS_PER_SESSION_MAX: usize = 4;
+
+/// Results of one node in one batch: two of the largest and the node's facts are a third of a batch at most.
+pub(crate) const RESULTS_PER_TURN_MAX: usize = 2;
+
+/// Bytes of reports that wait for control, of all sessions together: while control is away for long, every node could
+/// have one.
+pub(crate) const REPORTS_BYTES_MAX: usize = 32 << 20;
+
 /// Ended sessions whose last facts wait for control. Beyond it they are dropped: the next listing tells control that
 /// they ended, and the node's next Hello repeats the facts.
 pub(crate) const ENDED_SESSIONS_MAX: usize = 65_536;

@@ -12,11 +12,12 @@ use std::{
 };
 
 use bc_protocol::{
-    id::NodeId,
-    link::{NodeReport, SessionClosed, SessionOpened},
+    id::{NodeId, SessionId},
+    link::{CommandEnded, NodeReport, SessionClosed, SessionOpened},
 };
 use tokio::sync::Notify;
 
+use crate::session::dispatch::Tier;
 use outbox::{AckError, Outbox};
 
 /// Where sessions leave what control is to hear. Leaving something never waits.
@@ -39,6 +40,18 @@ impl Upward {
     /// A node reported.
     pub(crate) fn reported(&self, report: NodeReport) {
         self.outbox().reported(report);
+        self.filled.notify_one();
+    }
+
+    /// A node said how a command ended.
+    pub(crate) fn ended(&self, ended: CommandEnded) {
+        self.outbox().ended(ended);
+        self.filled.notify_one();
+    }
+
+    /// A session is good for something else now.
+    pub(crate) fn turned(&self, node: &NodeId, session: &SessionId, tier: Tier) {
+        self.outbox().turned(node, session, tier);
         self.filled.notify_one();
     }
 

@@ -1,15 +1,23 @@
 //! What waits for one session.
 //!
-//! At most one spec, one certificate and one order to end, whoever sends how many: a spec is the node's whole desired
-//! state, so a newer one replaces an older, and the first reason to end is the one that counts. So it never fills, nobody waits to put
-//! something in, and a slow node holds up nobody else.
+//! At most one spec, one certificate, one command a lane, one set of terms and one order to end, whoever sends how many:
+//! a spec is the node's whole desired state, so a newer one replaces an older, control orders a lane's next command only
+//! when it has done with the one before, and the first reason to end is the one that counts. So it never fills, nobody
+//! waits to put something in, and a slow node holds up nobody else.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
-use bc_protocol::{session::Certificate, spec::NodeSpec};
+use bc_protocol::{
+    command::{Command, Lane, Unreadable},
+    session::Certificate,
+    spec::NodeSpec,
+};
 use tokio::sync::Notify;
 
-use crate::session::{Ending, machine::Order};
+use crate::session::{Ending, hello::Terms, machine::Order};
 
 /// What waits for one session.
 #[derive(Debug, Default)]
@@ -22,6 +30,9 @@ pub(crate) struct Mailbox {
 struct Slots {
     spec: Option<Box<NodeSpec>>,
     certificate: Option<Box<Certificate>>,
+    /// By lane; one that cannot be read has none.
+    commands: BTreeMap<Option<Lane>, Box<Result<Command, Unreadable>>>,
+    terms: Option<Terms>,
     ending: Option<Ending>,
 }
 
@@ -35,6 +46,22 @@ impl Mailbox {
     /// Leaves a renewed certificate, in place of one that has not been taken yet.
     pub(crate) fn certificate(&self, certificate: Certificate) {
         self.slots().certificate = Some(Box::new(certificate));
+        self.filled.notify_one();
+    }
+
+    /// Leaves a command, in place of one of its lane that has not been taken yet.
+    pub(crate) fn command(&self, command: Result<Command, Unreadable>) {
+        let lane = command
+            .as_ref()
+            .ok()
+            .map(|command| command.order.kind().lane());
+        self.slots().commands.insert(lane, Box::new(command));
+        self.filled.notify_one();
+    }
+
+    /// Leaves what nodes are offered from now on.
+    pub(crate) fn terms(&self, terms: Terms) {
+        self.slots().terms = Some(terms);
         self.filled.notify_one();
     }
 
@@ -65,9 +92,18 @@ impl Slots {
         if let Some(ending) = self.ending.take() {
             return Some(Order::End(ending));
         }
-        match self.spec.take() {
-            Some(spec) => Some(Order::Spec(*spec)),
-            None => self.certificate.take().map(Order::Certificate),
+        if let Some(terms) = self.terms.take() {
+            return Some(Order::Terms(terms));
+        }
+        if let Some(spec) = self.spec.take() {
+            return Some(Order::Spec(*spec));
+        }
+        match self.certificate.take() {
+            Some(certificate) => Some(Order::Certificate(certificate)),
+            None => self
+                .commands
+                .pop_first()
+                .map(|(_, command)| Order::Command(command)),
         }
     }
 }
@@ -75,6 +111,7 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::{restart, upgrade};
 
     fn spec(generation: u64) -> NodeSpec {
         NodeSpec {
@@ -98,6 +135,13 @@ mod tests {
         assert_eq!(
             mailbox.next().await,
             Order::Certificate(Box::new(certificate))
+        );
+        // One command a lane: a newer one says that the older is of no interest any more.
+        mailbox.command(Ok(restart(1)));
+        mailbox.command(Ok(upgrade(2)));
+        assert_eq!(
+            mailbox.next().await,
+            Order::Command(Box::new(Ok(upgrade(2))))
         );
         mailbox.spec(spec(3));
         mailbox.end(Ending::Removed);

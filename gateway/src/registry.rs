@@ -10,13 +10,14 @@ use std::{
 
 use bc_protocol::{
     id::{NodeId, SessionId},
+    link::CommandPush,
     session::{Certificate, Goodbye},
     spec::NodeSpec,
 };
 
 use crate::{
     mailbox::Mailbox,
-    session::{Ending, machine::Claim},
+    session::{Ending, hello::Terms, machine::Claim},
 };
 
 /// The live sessions, and who may not have one.
@@ -106,6 +107,22 @@ impl Registry {
     pub(crate) fn certify(&self, node: &NodeId, certificate: Certificate) {
         if let Some(live) = self.inner().live.get(node) {
             live.mailbox.certificate(certificate);
+        }
+    }
+
+    /// Leaves a command for the one session that it is for. A newer one gets its commands when control hears of it.
+    pub(crate) fn command(&self, push: CommandPush) {
+        if let Some(live) = self.inner().live.get(&push.node)
+            && live.connect_seq == push.connect_seq
+        {
+            live.mailbox.command(push.command);
+        }
+    }
+
+    /// Tells every session what nodes are offered from now on.
+    pub(crate) fn offer(&self, terms: Terms) {
+        for live in self.inner().live.values() {
+            live.mailbox.terms(terms);
         }
     }
 

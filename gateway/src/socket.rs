@@ -36,7 +36,7 @@ use crate::{
     rate::Bucket,
     session::{
         Ending,
-        machine::{Birth, Claim, Input, Machine, Output},
+        machine::{Birth, Claim, Input, Machine, Order, Output},
     },
     upgrade::Upgraded,
 };
@@ -141,6 +141,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                 match output {
                     Output::Claim { connect_seq } => {
                         inputs.push_back(Input::Claim(self.claim(connect_seq)));
+                        // Those that it was born with may be older than the registry's last word to all.
+                        let terms = *self.gateway.terms.borrow();
+                        inputs.push_back(Input::Order(Order::Terms(terms)));
                     }
                     Output::Send(message) => inputs.extend(self.say(*message).await.err()),
                     Output::Ping => {
@@ -155,6 +158,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                         self.gateway.upward.opened(*opened);
                     }
                     Output::Report(report) => self.gateway.upward.reported(*report),
+                    Output::Ended(ended) => {
+                        let (command, succeeded) = (&ended.result.id, ended.result.succeeded);
+                        info!(node = %self.node, session = %self.session, %command, succeeded,
+                            "a command ended");
+                        self.gateway.upward.ended(*ended);
+                    }
+                    Output::Turned(tier) => {
+                        let (node, session) = (&self.node, &self.session);
+                        info!(%node, %session, ?tier, "the session is good for something else now");
+                        self.gateway.upward.turned(node, session, tier);
+                    }
+                    Output::NotSent { id, why } => {
+                        let command = id.map(tracing::field::display);
+                        info!(node = %self.node, session = %self.session, command, why,
+                            "a command is not sent");
+                    }
                     Output::CertificateWanted(request) => {
                         let node = self.node.clone();
                         self.gateway.upward.certificate_wanted(node, request);

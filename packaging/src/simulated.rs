@@ -197,6 +197,7 @@ fn facts() -> Result<Facts> {
         held: None,
         notice: None,
         helper: None,
+        started: None,
     })
 }
 

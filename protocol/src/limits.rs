@@ -30,6 +30,16 @@ pub const LOG_BYTES_MAX: usize = 64 << 10;
 /// Commands that a Hello may name as in flight; the journal holds as many.
 pub const COMMANDS_IN_FLIGHT_MAX: usize = 256;
 
+/// Bytes of a command's report: two dead binaries' logs and all that is worth saying beside them. Four of its size fit
+/// into a frame.
+pub const REPORT_BYTES_MAX: usize = 256 << 10;
+
+/// Parts of a report that one command may name: twice as many as there are.
+pub const COLLECT_PARTS_MAX: usize = 16;
+
+/// Bytes of a reason that is one word.
+pub const CODE_BYTES_MAX: usize = 64;
+
 /// Bytes of the artifact's address in a section.
 pub const URL_BYTES_MAX: usize = 2048;
 

@@ -10,6 +10,7 @@ pub use frames::{FromControl, FromGateway};
 use std::collections::BTreeMap;
 
 use crate::{
+    command::{Command, CommandResult, Unreadable},
     id::{NodeId, SessionId},
     session::{Certificate, Facts, Goodbye},
     spec::NodeSpec,
@@ -42,6 +43,8 @@ pub enum Event {
     Closed(SessionClosed),
     /// A node reported.
     Report(NodeReport),
+    /// A node says how a command ended.
+    Ended(CommandEnded),
     /// Every live session has been named on this link: others of this gateway have ended.
     Listed,
 }
@@ -95,6 +98,19 @@ pub struct NodeReport {
     pub facts: Facts,
 }
 
+/// A node says how a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandEnded {
+    /// Whose command.
+    pub node: NodeId,
+    /// In which session it was said.
+    pub session: SessionId,
+    /// The node's connection counter.
+    pub connect_seq: u64,
+    /// What was said.
+    pub result: CommandResult,
+}
+
 /// A node wants its certificate renewed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateWanted {
@@ -138,6 +154,17 @@ pub struct SpecPush {
     pub node: NodeId,
     /// What it should be like.
     pub spec: NodeSpec,
+}
+
+/// Something for a node to do once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandPush {
+    /// For whom.
+    pub node: NodeId,
+    /// For which of its sessions.
+    pub connect_seq: u64,
+    /// What. A gateway that cannot read it answers in the node's place.
+    pub command: Result<Command, Unreadable>,
 }
 
 /// Ends a node's session, unless it has connected anew since.

@@ -11,7 +11,7 @@ mod negotiate;
 pub(crate) use certificate::check_request;
 pub(crate) use frames::{check_labels, decode};
 
-pub use facts::{AttemptFacts, Facts, Outcome, Phase, Progress, Slot, TrialFacts};
+pub use facts::{AttemptFacts, Facts, Outcome, Phase, Progress, Slot, StartId, TrialFacts};
 pub use frames::{
     Certificate, FromGateway, FromNode, Goodbye, GoodbyeReason, Hello, Nonce, StatusReport, Welcome,
 };

@@ -1,9 +1,13 @@
 //! What a node says of itself.
 //!
 //! Takes the updater's state, gives the facts of a Hello or a report. It adds only what cannot change while this
-//! process lives: the image's version, the platform and the boot.
+//! process lives: the image's version, the platform, the boot and the start.
 
-use bc_protocol::{platform::Platform, session::Facts, version::Version};
+use bc_protocol::{
+    platform::Platform,
+    session::{Facts, StartId},
+    version::Version,
+};
 
 use super::update::UpdateState;
 
@@ -16,6 +20,8 @@ pub(super) struct Reporter {
     pub(super) platform: Platform,
     /// The kernel's name of this boot.
     pub(super) boot_id: String,
+    /// This start of the daemon.
+    pub(super) started: StartId,
 }
 
 impl Reporter {
@@ -36,6 +42,7 @@ impl Reporter {
             held: state.held.clone(),
             notice: state.notice.map(|notice| notice.name().to_owned()),
             helper: state.helper.clone(),
+            started: Some(self.started),
         }
     }
 }

@@ -237,7 +237,10 @@ impl Session {
                 | State::Leaving { .. }
                 | State::Over => Vec::new(),
             },
-            FromGateway::Command(command) => vec![Output::Ignored(Ignored::Command(command.id))],
+            FromGateway::Command(command) => match command {
+                Ok(command) => vec![Output::Ignored(Ignored::Command(command.id))],
+                Err(error) => vec![Output::Ignored(Ignored::Unreadable(error))],
+            },
             FromGateway::Certificate(certificate) => {
                 let welcomed = matches!(self.state, State::Welcomed(_));
                 if welcomed && self.renewal.is_awaited() {

@@ -83,6 +83,8 @@ pub(crate) async fn apply(
             Event::Closed(closed) => close(tx, from, closed, &mut applied).await?,
             Event::Report(report) => self::report(tx, from, report, &mut applied).await?,
             Event::Listed => listed(tx, from, &mut applied).await?,
+            // How a command ended is no fact of the node's state.
+            Event::Ended(_) => {}
         }
     }
     Ok(applied)

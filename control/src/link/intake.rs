@@ -112,7 +112,7 @@ impl Intake<'_> {
                         .closed(self.link, &closed.node, &closed.session);
                 }
                 // One that was not applied is superseded, or a stranger's.
-                Event::Opened(_) | Event::Report(_) | Event::Listed => {}
+                Event::Opened(_) | Event::Report(_) | Event::Listed | Event::Ended(_) => {}
             }
         }
         for superseded in applied.superseded {

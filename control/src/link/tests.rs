@@ -40,7 +40,8 @@ fn closing(frame: FromControl) -> (NodeId, u64, GoodbyeReason) {
         | FromControl::Settings(_)
         | FromControl::Removed(_)
         | FromControl::Certificate(_)
-        | FromControl::OwnCertificate(_)) => panic!("expected a closing, found {other:?}"),
+        | FromControl::OwnCertificate(_)
+        | FromControl::Command(_)) => panic!("expected a closing, found {other:?}"),
     }
 }
 

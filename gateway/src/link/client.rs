@@ -250,6 +250,7 @@ impl Client {
                     .registry
                     .certify(&issued.node, issued.certificate);
             }
+            FromControl::Command(push) => self.gateway.registry.command(push),
             FromControl::OwnCertificate(certificate) => {
                 match self.credentials.renew(&certificate) {
                     Ok(()) => {
@@ -270,9 +271,12 @@ impl Client {
 
     fn offer(&self, settings: Settings) {
         let heartbeat = std::time::Duration::from_millis(settings.heartbeat_interval_ms.into());
-        self.gateway
-            .terms
-            .send_replace(Terms::new(settings.protocol_min, heartbeat));
+        let terms = Terms::new(settings.protocol_min, heartbeat);
+        // A session that begins meanwhile reads them after it has entered itself, so that none is missed.
+        if self.gateway.terms.send_replace(terms) != terms {
+            info!(protocol_min = terms.protocols.min, ?heartbeat, "new terms");
+            self.gateway.registry.offer(terms);
+        }
     }
 }
 

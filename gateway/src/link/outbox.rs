@@ -2,19 +2,28 @@
 //!
 //! Takes what sessions did, gives numbered batches; keeps a batch until control has acknowledged it, and names every
 //! live session anew on a new link. What waits is bounded by the nodes, not by how often they report: facts are whole,
-//! so the newest of a node replaces what has not left. No socket, clock or lock.
+//! so the newest of a node replaces what has not left; results of commands are few and have a bound of their own. No
+//! socket, clock or lock.
+
+mod events;
+mod results;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use bc_protocol::{
     id::{NodeId, SessionId},
     limits::BATCH_EVENTS_MAX,
-    link::{Batch, Event, FromGateway, NodeReport, SessionClosed, SessionOpened},
+    link::{Batch, CommandEnded, Event, FromGateway, NodeReport, SessionClosed, SessionOpened},
 };
 use bytes::Bytes;
 use thiserror::Error;
 
-use crate::limits::{BATCH_BYTES_MAX, ENDED_SESSIONS_MAX, LINK_WINDOW_BATCHES};
+use crate::{
+    limits::{BATCH_BYTES_MAX, ENDED_SESSIONS_MAX, LINK_WINDOW_BATCHES, RESULTS_PER_TURN_MAX},
+    session::dispatch::Tier,
+};
+use events::{bytes_about, event};
+use results::{Results, Room};
 
 /// What control has yet to hear.
 #[derive(Debug)]
@@ -30,6 +39,7 @@ pub(crate) struct Outbox {
     last_number: u64,
     ended: usize,
     ended_max: usize,
+    room: Room,
 }
 
 #[derive(Debug)]
@@ -51,6 +61,7 @@ enum Listing {
 #[derive(Debug)]
 struct Entry {
     session: Session,
+    results: Results,
     /// Whether it is in `fresh`.
     queue: Queue,
 }
@@ -108,6 +119,7 @@ impl Outbox {
             last_number: 0,
             ended: 0,
             ended_max,
+            room: Room::default(),
         }
     }
 
@@ -145,6 +157,28 @@ impl Outbox {
             Due::Nothing | Due::Report => Due::Report,
         };
         self.enqueue(node);
+    }
+
+    /// A node said how a command ended. Only its live session counts.
+    pub(crate) fn ended(&mut self, ended: CommandEnded) {
+        let node = ended.node.clone();
+        if self.live(&node, &ended.session).is_none() {
+            return;
+        }
+        if let Some(entry) = self.nodes.get_mut(&node) {
+            entry.results.keep(ended, &mut self.room);
+        }
+        self.enqueue(node);
+    }
+
+    /// A live session is good for something else now: it is named anew.
+    pub(crate) fn turned(&mut self, node: &NodeId, session: &SessionId, tier: Tier) {
+        let Some(Session::Live { opened, due }) = self.live(node, session) else {
+            return;
+        };
+        opened.upgrade_only = tier == Tier::UpgradeOnly;
+        *due = Due::Open;
+        self.enqueue(node.clone());
     }
 
     /// A session ended. Nobody is told of the end of one that was superseded here.
@@ -238,11 +272,19 @@ impl Outbox {
         match self.nodes.get_mut(&node) {
             Some(entry) => {
                 self.ended -= usize::from(matches!(entry.session, Session::Ended { .. }));
+                // What an older session was told is replayed in the newer one.
+                if matches!(session, Session::Live { .. }) {
+                    entry.results.clear(&mut self.room);
+                }
                 entry.session = session;
             }
             None => {
-                let queue = Queue::Out;
-                self.nodes.insert(node.clone(), Entry { session, queue });
+                let entry = Entry {
+                    session,
+                    results: Results::default(),
+                    queue: Queue::Out,
+                };
+                self.nodes.insert(node.clone(), entry);
             }
         }
         self.enqueue(node);
@@ -261,8 +303,9 @@ impl Outbox {
     fn gather(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         let mut bytes = 0;
-        // One node gives two events at most.
-        while events.len() + 2 <= BATCH_EVENTS_MAX && bytes < BATCH_BYTES_MAX {
+        // One node gives its facts, some results and its session's end at most.
+        let node_max = 2 + RESULTS_PER_TURN_MAX;
+        while events.len() + node_max <= BATCH_EVENTS_MAX && bytes < BATCH_BYTES_MAX {
             let from = events.len();
             if let Some(node) = self.fresh.pop_front() {
                 self.take(&node, Queue::In, &mut events);
@@ -289,27 +332,40 @@ impl Outbox {
         if from == Queue::In {
             entry.queue = Queue::Out;
         }
-        match &mut entry.session {
+        let closed = match &mut entry.session {
             Session::Live { opened, due } => {
                 into.extend(event(opened, *due));
                 *due = Due::Nothing;
+                None
             }
             // It is in `fresh` too, and leaves from there: a listing names only who is there.
-            Session::Ended { .. } if from == Queue::Out => {}
+            Session::Ended { .. } if from == Queue::Out => return,
             Session::Ended { last, closed } => {
                 into.extend(last.take().map(|last| *last));
-                into.push(Event::Closed(closed.clone()));
-                self.nodes.remove(node);
-                self.ended -= 1;
+                Some(closed.clone())
             }
+        };
+        let results = std::iter::from_fn(|| entry.results.take(&mut self.room));
+        into.extend(results.take(RESULTS_PER_TURN_MAX).map(Event::Ended));
+        if !entry.results.is_empty() {
+            self.enqueue(node.clone());
+        } else if let Some(closed) = closed {
+            into.push(Event::Closed(closed));
+            self.nodes.remove(node);
+            self.ended -= 1;
         }
     }
 
     /// Drops what is known of ended sessions, and what was said of them but not acknowledged: the next listing tells
     /// control that they ended.
     fn forget_ended(&mut self) {
-        self.nodes
-            .retain(|_, entry| matches!(entry.session, Session::Live { .. }));
+        self.nodes.retain(|_, entry| {
+            let stays = matches!(entry.session, Session::Live { .. });
+            if !stays {
+                entry.results.clear(&mut self.room);
+            }
+            stays
+        });
         self.fresh.retain(|node| self.nodes.contains_key(node));
         self.unacknowledged.clear();
         self.sent = 0;
@@ -325,39 +381,6 @@ impl Entry {
             Session::Ended { closed, .. } => closed.connect_seq,
         }
     }
-}
-
-fn event(opened: &SessionOpened, due: Due) -> Option<Event> {
-    match due {
-        Due::Nothing => None,
-        Due::Open => Some(Event::Opened(opened.clone())),
-        Due::Report => Some(Event::Report(NodeReport {
-            node: opened.node.clone(),
-            session: opened.session.clone(),
-            connect_seq: opened.connect_seq,
-            report: opened.report,
-            facts: opened.facts.clone(),
-        })),
-    }
-}
-
-/// An event's size: what can be large is counted, what is bounded to little is assumed at its largest.
-fn bytes_about(event: &Event) -> usize {
-    const SMALL_FIELDS_BYTES_MAX: usize = 6 << 10;
-    let (facts, labels) = match event {
-        Event::Opened(opened) => (Some(&opened.facts), Some(&opened.labels)),
-        Event::Report(report) => (Some(&report.facts), None),
-        Event::Closed(_) | Event::Listed => (None, None),
-    };
-    let log = facts
-        .and_then(|facts| facts.last_attempt.as_ref())
-        .map_or(0, |attempt| attempt.log.len());
-    let labels: usize = labels
-        .into_iter()
-        .flatten()
-        .map(|(name, value)| name.len() + value.len() + 8)
-        .sum();
-    SMALL_FIELDS_BYTES_MAX + log + labels
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use bc_protocol::{
     session::{Agreement, Hello, Negotiation, ProtocolRange, Welcome, negotiate},
 };
 
-use super::Ending;
+use super::{Ending, dispatch::Tier};
 
 /// What the gateway offers now; control changes it over the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,15 @@ impl Terms {
             },
             heartbeat,
         }
+    }
+}
+
+/// What a session of this protocol, which is the node's newest or the server's, is good for on these terms.
+pub(crate) fn tier(protocol: u32, terms: &Terms) -> Tier {
+    if protocol < terms.protocols.min {
+        Tier::UpgradeOnly
+    } else {
+        Tier::Full
     }
 }
 

@@ -5,16 +5,20 @@
 
 use std::time::{Duration, Instant};
 
+mod commands;
+
 use bc_protocol::{
-    id::{NodeId, SessionId},
-    link::{NodeReport, SessionOpened},
+    command::{Command, Unreadable},
+    id::{CommandId, NodeId, SessionId},
+    link::{CommandEnded, NodeReport, SessionOpened},
     session::{Agreement, Certificate, FromGateway, FromNode, Hello, StatusReport},
     spec::NodeSpec,
 };
 
 use super::{
     Ending,
-    hello::{Terms, agree, welcome},
+    dispatch::{Dispatch, Tier},
+    hello::{Terms, agree, tier, welcome},
 };
 use crate::{limits::SILENT_HEARTBEATS_MAX, rate::Bucket};
 
@@ -25,6 +29,10 @@ pub(crate) enum Order {
     Spec(NodeSpec),
     /// A certificate that the node asked for.
     Certificate(Box<Certificate>),
+    /// Something for the node to do.
+    Command(Box<Result<Command, Unreadable>>),
+    /// What nodes are offered has changed.
+    Terms(Terms),
     /// End, for this reason.
     End(Ending),
 }
@@ -71,6 +79,17 @@ pub(crate) enum Output {
     Opened(Box<SessionOpened>),
     /// Tell control of the node's state.
     Report(Box<NodeReport>),
+    /// Tell control how a command ended.
+    Ended(Box<CommandEnded>),
+    /// Tell control that the session is good for something else now.
+    Turned(Tier),
+    /// A command is not sent; worth a line in the log.
+    NotSent {
+        /// Which, if that could be read.
+        id: Option<CommandId>,
+        /// Why not.
+        why: &'static str,
+    },
     /// Ask control to renew the node's certificate; the request, DER.
     CertificateWanted(Vec<u8>),
     /// Say the Goodbye, close, and forget the session.
@@ -133,7 +152,8 @@ enum State {
 
 struct Open {
     connect_seq: u64,
-    agreement: Agreement,
+    protocol: u32,
+    dispatch: Dispatch,
     /// The newest report's number.
     report: u64,
     heard_at: Instant,
@@ -164,6 +184,8 @@ impl Machine {
             Input::Order(Order::End(ending)) => self.end(ending),
             Input::Order(Order::Spec(spec)) => self.deliver(spec),
             Input::Order(Order::Certificate(certificate)) => self.certify(*certificate),
+            Input::Order(Order::Command(command)) => self.command(*command),
+            Input::Order(Order::Terms(terms)) => self.offer(terms, now),
             Input::Tick => self.tick(now),
         }
     }
@@ -217,8 +239,10 @@ impl Machine {
             (State::Open(_), FromNode::CertificateRequest(request)) => {
                 vec![Output::CertificateWanted(request)]
             }
-            // Nothing was ordered that a result could answer.
-            (State::Open(_), FromNode::CommandResult(_)) | (State::Ended, _) => Vec::new(),
+            (State::Open(open), FromNode::CommandResult(result)) => {
+                open.answered(&self.birth, result).into_iter().collect()
+            }
+            (State::Ended, _) => Vec::new(),
         }
     }
 
@@ -242,9 +266,14 @@ impl Machine {
         let Birth { node, session, .. } = &self.birth;
         let unix_ms = self.birth.unix_ms_at(now);
         let welcome = welcome(&hello, agreement, &self.terms, session.clone(), unix_ms);
+        let tier = match agreement {
+            Agreement::Full { .. } => Tier::Full,
+            Agreement::UpgradeOnly { .. } => Tier::UpgradeOnly,
+        };
         self.state = State::Open(Open {
             connect_seq: hello.connect_seq,
-            agreement,
+            protocol: welcome.protocol,
+            dispatch: Dispatch::new(tier, hello.commands_in_flight),
             report: 0,
             heard_at: now,
             ping_at: now + self.terms.heartbeat,
@@ -329,10 +358,10 @@ impl Open {
     }
 
     fn deliver(&self, spec: NodeSpec) -> Option<Output> {
-        match self.agreement {
-            Agreement::Full { .. } => Some(Output::Send(Box::new(FromGateway::Spec(Ok(spec))))),
+        match self.dispatch.tier() {
+            Tier::Full => Some(Output::Send(Box::new(FromGateway::Spec(Ok(spec))))),
             // Its daemon may not understand today's spec: it gets upgrades as commands.
-            Agreement::UpgradeOnly { .. } => None,
+            Tier::UpgradeOnly => None,
         }
     }
 }

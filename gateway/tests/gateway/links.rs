@@ -22,6 +22,7 @@ fn words(events: &[Event]) -> Vec<String> {
             Event::Report(e) => format!("report {}.{}", e.connect_seq, e.report),
             Event::Closed(e) => format!("close {}", e.connect_seq),
             Event::Listed => "listed".to_owned(),
+            Event::Ended(e) => format!("ended {}", e.connect_seq),
         })
         .collect()
 }

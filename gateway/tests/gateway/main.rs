@@ -8,6 +8,7 @@
 )]
 
 mod authority;
+mod commands;
 mod control;
 mod links;
 mod node;

@@ -152,5 +152,6 @@ pub(crate) fn facts(observed_generation: u64) -> Facts {
         held: None,
         notice: None,
         helper: None,
+        started: None,
     }
 }

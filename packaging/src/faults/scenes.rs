@@ -219,7 +219,10 @@ impl Thing {
         match self {
             Self::NoMode if !path.exists() => return Ok(()),
             Self::NoMode => {
-                return Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o000))?);
+                return Ok(fs::set_permissions(
+                    path,
+                    fs::Permissions::from_mode(0o000),
+                )?);
             }
             Self::Nothing
             | Self::Folder

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::{
-    Batch, CertificateIssued, CertificateWanted, CloseSession, Event, LinkHello, LinkWelcome,
-    NodeReport, SessionClosed, SessionOpened, Settings, SpecPush,
+    Batch, CertificateIssued, CertificateWanted, CloseSession, CommandEnded, CommandPush, Event,
+    LinkHello, LinkWelcome, NodeReport, SessionClosed, SessionOpened, Settings, SpecPush,
 };
 use crate::{
     id::NodeId,
@@ -46,6 +46,8 @@ pub enum FromControl {
     Certificate(CertificateIssued),
     /// The gateway's own, renewed.
     OwnCertificate(Certificate),
+    /// Something for a node to do.
+    Command(CommandPush),
 }
 
 impl FromGateway {
@@ -140,6 +142,14 @@ impl FromControl {
             wire::control_frame::Body::OwnCertificate(certificate) => {
                 Self::OwnCertificate(certificate.try_into()?)
             }
+            wire::control_frame::Body::Command(push) => Self::Command(CommandPush {
+                node: node_id(&push.node_id)?,
+                connect_seq: push.connect_seq,
+                command: push
+                    .command
+                    .ok_or_else(|| FrameError::field("command", "a command", "none"))?
+                    .try_into(),
+            }),
         })
     }
 
@@ -173,6 +183,12 @@ impl FromControl {
             Self::OwnCertificate(certificate) => {
                 wire::control_frame::Body::OwnCertificate(certificate.into())
             }
+            Self::Command(push) => wire::control_frame::Body::Command(wire::CommandPush {
+                node_id: push.node.to_string(),
+                connect_seq: push.connect_seq,
+                // One that could not be read cannot be passed on either.
+                command: push.command.ok().map(Into::into),
+            }),
         };
         wire::ControlFrame { body: Some(body) }
             .encode_to_vec()
@@ -240,6 +256,16 @@ impl TryFrom<wire::Event> for Event {
                 facts: facts(report.facts)?,
             }),
             wire::event::Body::Listed(wire::SessionsListed {}) => Self::Listed,
+            wire::event::Body::Ended(ended) => Self::Ended(CommandEnded {
+                node: node_id(&ended.node_id)?,
+                session: session_id(&ended.session_id)?,
+                connect_seq: ended.connect_seq,
+                result: ended
+                    .result
+                    .ok_or_else(|| FrameError::field("result", "a result", "none"))?
+                    .try_into()
+                    .map_err(|error| FrameError::field("result", "a result", error))?,
+            }),
         })
     }
 }
@@ -262,6 +288,12 @@ impl From<Event> for wire::Event {
                 facts: Some(report.facts.into()),
             }),
             Event::Listed => wire::event::Body::Listed(wire::SessionsListed {}),
+            Event::Ended(ended) => wire::event::Body::Ended(wire::CommandEnded {
+                node_id: ended.node.to_string(),
+                session_id: ended.session.to_string(),
+                connect_seq: ended.connect_seq,
+                result: Some(ended.result.into()),
+            }),
         };
         Self { body: Some(body) }
     }

@@ -2,6 +2,8 @@
 //!
 //! Facts are always whole: a reader never needs an earlier report to understand a later one.
 
+use std::{fmt, str::FromStr};
+
 use serde::{Deserialize, Serialize};
 
 use super::FrameError;
@@ -11,6 +13,7 @@ use crate::{
     limits::{LOG_BYTES_MAX, MESSAGE_BYTES_MAX},
     platform::Platform,
     sequence::{ReleaseFloor, Sequence},
+    text::serde_as_text,
     version::Version,
     wire::node as wire,
 };
@@ -84,7 +87,38 @@ pub struct Facts {
     /// The version of the helper that answered last, for a node that needs one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub helper: Option<Version>,
+    /// Which start of the daemon speaks; absent before protocol 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<StartId>,
 }
+
+/// One start of a daemon: random, so that no two are alike, whatever happened to counters and clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartId([u8; 16]);
+
+impl From<[u8; 16]> for StartId {
+    fn from(random: [u8; 16]) -> Self {
+        Self(random)
+    }
+}
+
+impl fmt::Display for StartId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&hex::encode(self.0))
+    }
+}
+
+impl FromStr for StartId {
+    type Err = hex::FromHexError;
+
+    fn from_str(text: &str) -> Result<Self, hex::FromHexError> {
+        let mut random = [0; 16];
+        hex::decode_to_slice(text, &mut random)?;
+        Ok(Self(random))
+    }
+}
+
+serde_as_text!(StartId);
 
 /// A binary that has not proven itself yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -229,6 +263,7 @@ impl TryFrom<wire::Facts> for Facts {
             notice: facts.notice.map(|word| bounded(word, 64)),
             // What a helper says of itself is no reason to send its node away.
             helper: facts.helper.and_then(|version| version.parse().ok()),
+            started: start_id(&facts.started)?,
         })
     }
 }
@@ -250,6 +285,10 @@ impl From<Facts> for wire::Facts {
             held: facts.held,
             notice: facts.notice,
             helper: facts.helper.map(|version| version.to_string()),
+            started: facts
+                .started
+                .map(|start| start.0.to_vec().into())
+                .unwrap_or_default(),
         }
     }
 }
@@ -424,7 +463,16 @@ fn digest(field: &'static str, bytes: &[u8]) -> Result<Sha256, FrameError> {
         .map_err(|_| FrameError::field(field, "32 bytes", format!("{} bytes", bytes.len())))
 }
 
-fn parsed<T: std::str::FromStr>(
+fn start_id(bytes: &[u8]) -> Result<Option<StartId>, FrameError> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let random = <[u8; 16]>::try_from(bytes)
+        .map_err(|_| FrameError::field("started", "16 bytes", format!("{} bytes", bytes.len())))?;
+    Ok(Some(StartId(random)))
+}
+
+fn parsed<T: FromStr>(
     field: &'static str,
     expected: &'static str,
     text: &str,

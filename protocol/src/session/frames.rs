@@ -7,7 +7,7 @@ use prost::Message;
 
 use super::{Facts, FrameError, ProtocolRange, check_request};
 use crate::{
-    command::{Command, CommandResult},
+    command::{Command, CommandResult, Unreadable},
     id::{CommandId, SessionId},
     limits::{
         COMMANDS_IN_FLIGHT_MAX, LABEL_BYTES_MAX, LABELS_MAX, MESSAGE_BYTES_MAX, NONCE_BYTES,
@@ -42,8 +42,8 @@ pub enum FromGateway {
     Welcome(Welcome),
     /// The node's desired state. What cannot be read is the node's to report, so it is no error of the frame.
     Spec(Result<NodeSpec, SpecError>),
-    /// Something to do once.
-    Command(Command),
+    /// Something to do once. What cannot be read is the node's to answer, so it is no error of the frame.
+    Command(Result<Command, Unreadable>),
     /// A renewed certificate.
     Certificate(Certificate),
     /// The gateway leaves, or wants the node to.
@@ -182,11 +182,7 @@ impl FromGateway {
         Ok(match frame.body.ok_or(FrameError::Empty)? {
             wire::gateway_frame::Body::Welcome(welcome) => Self::Welcome(welcome.try_into()?),
             wire::gateway_frame::Body::Spec(spec) => Self::Spec(spec.try_into()),
-            wire::gateway_frame::Body::Command(command) => Self::Command(
-                command
-                    .try_into()
-                    .map_err(|error| FrameError::field("command", "a known command", error))?,
-            ),
+            wire::gateway_frame::Body::Command(command) => Self::Command(command.try_into()),
             wire::gateway_frame::Body::Certificate(certificate) => {
                 Self::Certificate(certificate.try_into()?)
             }
@@ -194,14 +190,16 @@ impl FromGateway {
         })
     }
 
-    /// Writes a frame. A spec that could not be read cannot be passed on either: it is left out.
+    /// Writes a frame. A spec or command that could not be read cannot be passed on either: it is left out.
     pub fn encode(self) -> Bytes {
         let body = match self {
             Self::Welcome(welcome) => Some(wire::gateway_frame::Body::Welcome(welcome.into())),
             Self::Spec(spec) => spec
                 .ok()
                 .map(|spec| wire::gateway_frame::Body::Spec(spec.into())),
-            Self::Command(command) => Some(wire::gateway_frame::Body::Command(command.into())),
+            Self::Command(command) => command
+                .ok()
+                .map(|command| wire::gateway_frame::Body::Command(command.into())),
             Self::Certificate(certificate) => {
                 Some(wire::gateway_frame::Body::Certificate(certificate.into()))
             }

@@ -14,8 +14,8 @@ pub struct ProtocolRange {
 }
 
 impl ProtocolRange {
-    /// What this build speaks.
-    pub const CURRENT: Self = Self { min: 1, max: 1 };
+    /// What this build speaks. With 2 a node names its start, and gives a word for why it did not do what was asked.
+    pub const CURRENT: Self = Self { min: 1, max: 2 };
 }
 
 /// What a gateway answers to a node's range.

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use bc_protocol::{
+    command::Unreadable,
     id::{CommandId, SessionId},
     session::{Certificate, Facts, FrameError, FromGateway, FromNode, Goodbye, GoodbyeReason},
     spec::{NodeSpec, SpecError},
@@ -190,6 +191,9 @@ pub(crate) enum Ignored {
     /// This build takes no commands.
     #[error("command {0}: this version takes none")]
     Command(CommandId),
+    /// A command that makes no sense.
+    #[error("a command that cannot be read: {0}")]
+    Unreadable(Unreadable),
     /// Nobody waits for one.
     #[error("a certificate that this node has not asked for")]
     Certificate,

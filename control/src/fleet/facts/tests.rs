@@ -77,6 +77,7 @@ fn facts(generation: u64) -> Facts {
         held: None,
         notice: None,
         helper: None,
+        started: None,
     }
 }
 

@@ -63,6 +63,7 @@ fn facts(report: u64) -> Facts {
         held: None,
         notice: None,
         helper: None,
+        started: None,
     }
 }
 

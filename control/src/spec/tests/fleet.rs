@@ -141,6 +141,7 @@ impl Fleet {
             held: None,
             notice: None,
             helper: None,
+            started: None,
         };
         self.facts.insert(node.clone(), (0, facts.clone()));
         Event::Opened(SessionOpened {

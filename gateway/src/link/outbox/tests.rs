@@ -1,14 +1,19 @@
 //! The outbox against a control that applies what it is sent, over links that break anywhere.
 
+use std::collections::BTreeSet;
+
 use bc_protocol::{
-    id::AttemptId,
+    id::{AttemptId, CommandId},
     limits::{LINK_FRAME_BYTES_MAX, LOG_BYTES_MAX},
     session::{AttemptFacts, Facts, Outcome},
 };
 use proptest::prelude::*;
 
 use super::*;
-use crate::fixture::{facts, node, opened, session};
+use crate::{
+    fixture::{done, ended, facts, node, opened, session},
+    limits::RESULTS_PER_SESSION_MAX,
+};
 
 fn report(name: u8, connect_seq: u64, number: u64) -> NodeReport {
     NodeReport {
@@ -49,6 +54,7 @@ fn words(events: &[Event]) -> Vec<String> {
             Event::Opened(e) => format!("open {} {}.{}", name(&e.node), e.connect_seq, e.report),
             Event::Report(e) => format!("report {} {}.{}", name(&e.node), e.connect_seq, e.report),
             Event::Closed(e) => format!("close {} {}", name(&e.node), e.connect_seq),
+            Event::Ended(e) => format!("ended {} {}", name(&e.node), e.connect_seq),
             Event::Listed => "listed".to_owned(),
         })
         .collect()
@@ -211,6 +217,7 @@ fn logs_that_fill_a_frame_go_in_several() {
 struct Control {
     nodes: BTreeMap<NodeId, Known>,
     ended: BTreeMap<NodeId, u64>,
+    answered: BTreeSet<CommandId>,
     link: u64,
     newest_batch: u64,
 }
@@ -219,6 +226,7 @@ struct Control {
 struct Known {
     pair: (u64, u64),
     online: bool,
+    upgrade_only: bool,
     link: u64,
     facts: Facts,
 }
@@ -233,6 +241,7 @@ impl Control {
                     let ended = self.ended.get(&e.node).copied().unwrap_or(0);
                     let known = self.nodes.get_mut(&e.node).unwrap();
                     if known.pair.0 == e.connect_seq {
+                        known.upgrade_only = e.upgrade_only;
                         known.online = ended < e.connect_seq;
                         known.link = self.link;
                     }
@@ -245,6 +254,12 @@ impl Control {
                         && known.pair.0 <= e.connect_seq
                     {
                         known.online = false;
+                    }
+                }
+                Event::Ended(e) => {
+                    // As control does: only what the newest session that it knows says.
+                    if self.nodes[&e.node].pair.0 == e.connect_seq {
+                        self.answered.insert(e.result.id.clone());
                     }
                 }
                 Event::Listed => {
@@ -261,6 +276,7 @@ impl Control {
         let fresh = Known {
             pair,
             online,
+            upgrade_only: false,
             link,
             facts: facts.clone(),
         };
@@ -281,6 +297,8 @@ impl Control {
 enum Step {
     Open(u8),
     Report(u8),
+    Answer(u8),
+    Turn(u8, bool),
     Close(u8),
     Send,
     Ack,
@@ -291,6 +309,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (0_u8..4).prop_map(Step::Open),
         (0_u8..4).prop_map(Step::Report),
+        (0_u8..4).prop_map(Step::Answer),
+        (0_u8..4, any::<bool>()).prop_map(|(name, too_old)| Step::Turn(name, too_old)),
         (0_u8..4).prop_map(Step::Close),
         Just(Step::Send),
         Just(Step::Ack),
@@ -309,6 +329,10 @@ struct World {
     live: BTreeMap<u8, (u64, u64)>,
     /// What was said last of each node.
     said: BTreeMap<u8, (u64, u64)>,
+    /// What was answered in each node's newest session.
+    answers: BTreeMap<u8, Vec<CommandId>>,
+    /// The nodes whose newest session has turned upgrade-only, dead or alive.
+    too_old: BTreeSet<u8>,
     connect_seq: u64,
 }
 
@@ -319,6 +343,8 @@ impl World {
                 self.connect_seq += 1;
                 self.live.insert(name, (self.connect_seq, 0));
                 self.said.insert(name, (self.connect_seq, 0));
+                self.answers.remove(&name);
+                self.too_old.remove(&name);
                 self.outbox.opened(opened(name, self.connect_seq));
             }
             Step::Report(name) => {
@@ -326,6 +352,30 @@ impl World {
                     *number += 1;
                     self.said.insert(name, (*connect_seq, *number));
                     self.outbox.reported(report(name, *connect_seq, *number));
+                }
+            }
+            Step::Answer(name) => {
+                let answers = self.answers.entry(name).or_default();
+                if let Some((connect_seq, _)) = self.live.get(&name)
+                    && answers.len() < RESULTS_PER_SESSION_MAX
+                {
+                    let parts = [name, u8::try_from(answers.len()).unwrap()];
+                    let id = CommandId::derived(&[&connect_seq.to_be_bytes(), &parts]);
+                    answers.push(id.clone());
+                    self.outbox.ended(ended(name, *connect_seq, done(id)));
+                }
+            }
+            Step::Turn(name, too_old) => {
+                if let Some((connect_seq, _)) = self.live.get(&name) {
+                    let tier = if too_old {
+                        self.too_old.insert(name);
+                        Tier::UpgradeOnly
+                    } else {
+                        self.too_old.remove(&name);
+                        Tier::Full
+                    };
+                    self.outbox
+                        .turned(&node(name), &session(*connect_seq), tier);
                 }
             }
             Step::Close(name) => {
@@ -363,7 +413,7 @@ impl World {
 
 proptest! {
     /// However links break, control ends up knowing exactly who is here and what every node said last, also of those
-    /// who have left.
+    /// who have left, and every answer of a node's newest session.
     #[test]
     fn control_learns_the_truth(steps in prop::collection::vec(step(), 0..120)) {
         let mut world = World::default();
@@ -382,12 +432,17 @@ proptest! {
                 "node {}: {:?}", name, known
             );
             prop_assert_eq!(known.map(|known| known.pair), world.said.get(&name).copied());
+            for answered in world.answers.get(&name).into_iter().flatten() {
+                prop_assert!(world.control.answered.contains(answered));
+            }
             if let Some(known) = known {
+                prop_assert_eq!(known.upgrade_only, world.too_old.contains(&name));
                 prop_assert_eq!(&known.facts, &facts(known.pair.1));
             }
         }
         // What is over is forgotten.
         prop_assert_eq!(world.outbox.nodes.len(), world.live.len());
         prop_assert_eq!(world.outbox.ended, 0);
+        prop_assert!(world.outbox.room.is_empty());
     }
 }

@@ -1,5 +1,7 @@
 //! Sessions from their first message to their last, with a clock that jumps.
 
+mod commands;
+
 use std::num::NonZeroU32;
 
 use bc_protocol::session::{FrameError, Goodbye, GoodbyeReason, ProtocolRange};
@@ -8,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     clock,
-    fixture::{facts, hello, node, session},
+    fixture::{done, facts, hello, node, restart, session, upgrade},
 };
 
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -32,12 +34,8 @@ impl Bench {
             hello_timeout: HELLO_TIMEOUT,
             messages: Bucket::full(many, many, now),
         };
-        let terms = Terms {
-            protocols,
-            heartbeat: HEARTBEAT,
-        };
         Self {
-            machine: Machine::new(birth, terms),
+            machine: Machine::new(birth, terms(protocols)),
             now,
         }
     }
@@ -80,6 +78,13 @@ impl Bench {
     }
 }
 
+fn terms(protocols: ProtocolRange) -> Terms {
+    Terms {
+        protocols,
+        heartbeat: HEARTBEAT,
+    }
+}
+
 fn ending(outputs: Vec<Output>) -> Ending {
     match <[Output; 1]>::try_from(outputs) {
         Ok([Output::End(ending)]) => ending,
@@ -111,7 +116,7 @@ fn the_welcome_repeats_the_nonce_and_goes_before_anything_else() {
     };
     assert_eq!(welcome.nonce, hello(3).nonce);
     assert_eq!(welcome.session, session(1));
-    assert_eq!((welcome.protocol, welcome.server_proto_min), (1, 1));
+    assert_eq!((welcome.protocol, welcome.server_proto_min), (2, 1));
     assert!(!welcome.upgrade_required);
     assert_eq!(welcome.heartbeat_interval_ms, 15_000);
     assert_eq!(welcome.server_time_ms, 5_250);
@@ -250,7 +255,7 @@ fn a_flood_ends_it_and_says_so() {
 }
 
 fn inputs() -> impl Strategy<Value = (u8, u64)> {
-    (0_u8..9, 0_u64..6)
+    (0_u8..13, 0_u64..6)
 }
 
 fn input(kind: u8, number: u64) -> Input {
@@ -269,22 +274,36 @@ fn input(kind: u8, number: u64) -> Input {
             generation: number,
             daemon: None,
         })),
-        7 => Input::Broken(Ending::BadFrame(FrameError::Empty)),
+        7 => Input::Order(Order::Command(Box::new(Ok(upgrade(
+            u8::try_from(number).unwrap(),
+        ))))),
+        8 => Input::Order(Order::Command(Box::new(Ok(restart(
+            u8::try_from(number).unwrap(),
+        ))))),
+        9 => message(FromNode::CommandResult(done(
+            restart(u8::try_from(number).unwrap()).id,
+        ))),
+        10 => Input::Order(Order::Terms(terms(if number < 3 {
+            CURRENT
+        } else {
+            SERVER
+        }))),
+        11 => Input::Broken(Ending::BadFrame(FrameError::Empty)),
         _ => Input::Tick,
     }
 }
 
 proptest! {
     /// Whatever comes in whatever order: one Welcome at most, and before anything else that the node or control hears;
-    /// reports in rising order only; no spec in an upgrade-only session; nothing after the end; and always a deadline,
-    /// except while the registry is asked.
+    /// reports in rising order only; no spec and no command but an upgrade in an upgrade-only session (I27); nothing
+    /// after the end; and always a deadline, except while the registry is asked.
     #[test]
     fn never_out_of_order(
         old: bool,
         steps in prop::collection::vec((inputs(), 0_u64..20_000), 0..80),
     ) {
         let mut bench = Bench::new(if old { SERVER } else { CURRENT });
-        let (mut welcomes, mut ended, mut newest) = (0, false, 0);
+        let (mut welcomes, mut ended, mut newest, mut only) = (0, false, 0, false);
         for ((kind, number), wait_ms) in steps {
             bench.now += Duration::from_millis(wait_ms);
             let outputs = bench.step(input(kind, number));
@@ -294,12 +313,25 @@ proptest! {
                 match output {
                     Output::Claim { .. } => prop_assert_eq!(welcomes, 0),
                     Output::Send(message) => match *message {
-                        FromGateway::Welcome(_) => welcomes += 1,
-                        FromGateway::Spec(_) => prop_assert!(welcomes == 1 && !old),
-                        other @ (FromGateway::Command(_)
-                        | FromGateway::Certificate(_)
-                        | FromGateway::Goodbye(_)) => prop_assert!(false, "{:?}", other),
+                        FromGateway::Welcome(welcome) => {
+                            welcomes += 1;
+                            only = welcome.upgrade_required;
+                        }
+                        FromGateway::Spec(_) => prop_assert!(welcomes == 1 && !only),
+                        FromGateway::Command(command) => {
+                            let is_upgrade = command.unwrap().into_upgrade().is_ok();
+                            prop_assert!(welcomes == 1 && (is_upgrade || !only));
+                        }
+                        other @ (FromGateway::Certificate(_) | FromGateway::Goodbye(_)) => {
+                            prop_assert!(false, "{:?}", other);
+                        }
                     },
+                    Output::Turned(tier) => {
+                        prop_assert_eq!(welcomes, 1);
+                        prop_assert_ne!(only, tier == Tier::UpgradeOnly);
+                        only = tier == Tier::UpgradeOnly;
+                    }
+                    Output::Ended(_) | Output::NotSent { .. } => prop_assert_eq!(welcomes, 1),
                     Output::Opened(_) | Output::Ping => prop_assert_eq!(welcomes, 1),
                     Output::Report(report) => {
                         prop_assert!(welcomes == 1 && report.report > newest);

@@ -82,7 +82,7 @@ fn a_protocol_that_was_not_offered_is_refused() {
     let FromGateway::Welcome(mut strange) = welcome(stage.nonce) else {
         unreachable!()
     };
-    strange.protocol = 2;
+    strange.protocol = ProtocolRange::CURRENT.max + 1;
     let outputs = stage.frame(FromGateway::Welcome(strange));
     assert!(matches!(&outputs[..], [
         Output::Send(FromNode::Goodbye(goodbye)),

@@ -1,0 +1,110 @@
+//! Frames of protocol 1 as they were written when it was the newest. They are never made anew: whatever comes later has
+//! to read those of a node, and to write what such a node can read.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test stops at the first surprise"
+)]
+
+use std::collections::BTreeMap;
+
+use bc_protocol::{
+    command::{Command, Order, UpgradeCommand},
+    session::{Agreement, FromGateway, FromNode, Negotiation, Outcome, ProtocolRange, negotiate},
+};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Frozen {
+    from_node: BTreeMap<String, String>,
+    from_gateway: BTreeMap<String, String>,
+}
+
+fn frozen() -> Frozen {
+    serde_json::from_str(include_str!("vectors/session-1.json")).unwrap()
+}
+
+fn from_node(name: &str) -> FromNode {
+    FromNode::decode(&hex::decode(&frozen().from_node[name]).unwrap()).unwrap()
+}
+
+fn from_gateway(name: &str) -> FromGateway {
+    FromGateway::decode(&hex::decode(&frozen().from_gateway[name]).unwrap()).unwrap()
+}
+
+#[test]
+fn every_frame_of_a_node_is_read_and_nothing_of_it_is_lost() {
+    for (name, frame) in frozen().from_node {
+        let read = FromNode::decode(&hex::decode(&frame).unwrap());
+        let read = read.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(hex::encode(read.encode()), frame, "{name}");
+    }
+}
+
+#[test]
+fn every_frame_for_a_node_is_written_as_it_was() {
+    for (name, frame) in frozen().from_gateway {
+        let read = FromGateway::decode(&hex::decode(&frame).unwrap());
+        let read = read.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(hex::encode(read.encode()), frame, "{name}");
+    }
+}
+
+#[test]
+fn the_oldest_daemon_says_what_it_needs_to_be_upgraded() {
+    let FromNode::Hello(hello) = from_node("hello") else {
+        panic!("no hello");
+    };
+    assert_eq!(hello.protocols, ProtocolRange { min: 1, max: 1 });
+    assert_eq!(hello.facts.started, None);
+    // Whatever is spoken today, such a node is let in.
+    let server = ProtocolRange {
+        min: 2,
+        ..ProtocolRange::CURRENT
+    };
+    let agreed = negotiate(hello.protocols, server);
+    let upgrade_only = Agreement::UpgradeOnly { protocol: 1 };
+    assert_eq!(agreed, Negotiation::Agreed(upgrade_only));
+    let FromNode::Report(report) = from_node("report-confirmed") else {
+        panic!("no report");
+    };
+    let attempt = report.facts.last_attempt.unwrap();
+    assert_eq!(attempt.outcome, Outcome::Confirmed);
+    let FromGateway::Command(Ok(command)) = from_gateway("command-upgrade") else {
+        panic!("no command");
+    };
+    assert_eq!(hello.commands_in_flight, std::slice::from_ref(&command.id));
+    let UpgradeCommand { section, .. } = command.into_upgrade().unwrap();
+    assert_eq!(section.attempt, attempt.id);
+}
+
+#[test]
+fn nothing_but_an_upgrade_is_one() {
+    for name in ["command-restart", "command-diagnostics"] {
+        let FromGateway::Command(Ok(command)) = from_gateway(name) else {
+            panic!("no command");
+        };
+        assert_eq!(command.clone().into_upgrade(), Err(Box::new(command)));
+    }
+}
+
+/// A kind, or a payload, of a later build names the command all the same.
+#[test]
+fn what_cannot_be_read_can_be_answered() {
+    let known = Command {
+        id: "cmd_01aryz6s410000000000000000".parse().unwrap(),
+        expires_at_ms: 7,
+        order: Order::Restart,
+    };
+    let mut bytes = FromGateway::Command(Ok(known.clone())).encode().to_vec();
+    // The kind's key: field 4, with a length. Field 15 is nobody's yet.
+    let at = bytes.iter().rposition(|byte| *byte == 0x22).unwrap();
+    bytes[at] = 0x7a;
+    let FromGateway::Command(Err(unreadable)) = FromGateway::decode(&bytes).unwrap() else {
+        panic!("it was read");
+    };
+    assert_eq!(unreadable.id, Some(known.id));
+    assert_eq!(unreadable.code(), "unknown-kind");
+}
