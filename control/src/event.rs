@@ -5,3 +5,4 @@ pub(crate) mod news;
 pub(crate) mod outbox;
 pub(crate) mod read;
 pub(crate) mod watch;
+pub(crate) mod webhook;

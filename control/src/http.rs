@@ -20,6 +20,7 @@ mod releases;
 mod rollouts;
 mod status;
 mod tokens;
+mod webhooks;
 
 use std::{future::ready, sync::Arc};
 
@@ -42,6 +43,7 @@ use crate::{
     access::decide::Decide,
     api::event::{Event, WatchEvents},
     downloads::Folder,
+    event::webhook::Reach,
     fleet::authority::Authority,
     metrics::Metrics,
     rollout::service::Services,
@@ -65,6 +67,8 @@ pub(crate) struct App {
     pub quotas: Quotas,
     /// Whether callers come through something that names them in `X-Forwarded-For`.
     pub behind_proxy: bool,
+    /// Where webhooks may go.
+    pub reach: Reach,
     /// Places for those who watch events.
     pub watchers: Arc<Semaphore>,
     /// Cancelled when the service stops: connections that would last for ever end then.
@@ -173,5 +177,9 @@ fn methods(to: Methods) -> Methods {
         .method("tokens/list", "API tokens, without their secrets", tokens::list)
         .method("tokens/revoke", "Take an API token back", tokens::revoke)
         .method("events/list", "What happened", events::list)
+        .method("webhooks/create", "Send a tenant's events somewhere", webhooks::create)
+        .method("webhooks/list", "Where a tenant's events are sent", webhooks::list)
+        .method("webhooks/delete", "Send no more events there", webhooks::delete)
+        .method("webhooks/deliveries", "How a webhook's deliveries stand", webhooks::deliveries)
         .stream::<WatchEvents, Event>("events/watch", "What happens, as server-sent events", post(events::watch))
 }

@@ -14,7 +14,7 @@ use prometheus_client::{
     registry::{Metric, Registry},
 };
 
-pub(crate) use labels::{Call, Decision, Quota};
+pub(crate) use labels::{Call, Decision, Delivered, Quota};
 pub(crate) use listener::{Listener, ListenerError};
 
 use crate::clock::Moment;
@@ -43,6 +43,8 @@ pub(crate) struct Metrics {
     pub quota_exceeded: Family<Quota, Counter>,
     /// What callers may do, by answer.
     pub decisions: Family<Decision, Counter>,
+    /// Attempts to deliver events to webhooks.
+    pub deliveries: Family<Delivered, Counter>,
     /// Rounds of the controller over all rollouts.
     pub rounds: Counter,
     /// How long a round takes.
@@ -85,6 +87,12 @@ impl Metrics {
                 to,
                 "decisions",
                 "Answers to what callers may do",
+                Family::default(),
+            ),
+            deliveries: add(
+                to,
+                "webhook_attempts",
+                "Attempts to deliver events to webhooks",
                 Family::default(),
             ),
             rounds: add(

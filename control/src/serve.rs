@@ -38,6 +38,7 @@ use crate::{
         lock::{LockError, ServeLock},
     },
     downloads::Folder,
+    event::webhook::{ClientsError, Reach, dispatch},
     fleet::{
         authority::{Authority, AuthorityError},
         gateway,
@@ -126,6 +127,9 @@ pub(crate) enum ServeError {
     /// The decision service cannot be asked.
     #[error(transparent)]
     Access(#[from] AuthZenError),
+    /// Webhooks cannot be sent.
+    #[error(transparent)]
+    Webhooks(#[from] ClientsError),
     /// The address for metrics.
     #[error(transparent)]
     Metrics(#[from] ListenerError),
@@ -230,6 +234,13 @@ async fn until_stopped(
         stop.clone(),
     );
     let links = tokio::spawn(links);
+    let reach = Reach::new(config.webhook_networks);
+    let webhooks = dispatch::spawn(
+        parts.services.db.clone(),
+        &reach,
+        Arc::clone(&parts.services.metrics),
+        stop.clone(),
+    )?;
     let app = App {
         services: parts.services.clone(),
         authority: Arc::clone(&parts.authority),
@@ -238,6 +249,7 @@ async fn until_stopped(
         downloads: config.downloads.dir.map(Folder::new),
         quotas: Quotas::new(config.limits),
         behind_proxy: config.behind_proxy,
+        reach: reach.clone(),
         watchers: Arc::new(Semaphore::new(http::WATCHERS_MAX)),
         stop: stop.clone(),
     };
@@ -276,6 +288,9 @@ async fn until_stopped(
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::error!(%error, "links were not taken"),
         Err(_) => tracing::error!("the server for links ended with a panic"),
+    }
+    if webhooks.await.is_err() {
+        tracing::error!("webhooks ended with a panic");
     }
     if let Some(measured) = measured
         && let Ok(Err(error)) = measured.await

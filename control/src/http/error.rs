@@ -10,6 +10,7 @@ use axum::{
 use crate::{
     access::{decide::Denied, token::TokenError},
     api::error::{Code, ErrorBody, ErrorObject},
+    event::webhook::WebhookError,
     fleet::{
         gateway::GatewayError, join::JoinError, node::NodeError, pool::PoolError, renew::RenewError,
     },
@@ -149,6 +150,18 @@ impl From<JoinError> for ErrorObject {
             JoinError::UsedUp { .. } => denied(&error, "used-up"),
             JoinError::Archived => denied(&error, "archived"),
             JoinError::Removed => denied(&error, "removed"),
+        }
+    }
+}
+
+impl From<WebhookError> for ErrorObject {
+    fn from(error: WebhookError) -> Self {
+        match error {
+            WebhookError::Sql(_) => Self::internal(&error),
+            WebhookError::Url(error) => Self::invalid("url", error),
+            WebhookError::Types(error) => Self::invalid("types", error),
+            WebhookError::TooMany => Self::new(Code::QuotaExceeded, error),
+            WebhookError::NotFound => Self::new(Code::NotFound, error),
         }
     }
 }

@@ -51,10 +51,30 @@ impl Decision {
     };
 }
 
+/// An attempt to deliver an event to a webhook.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Delivered {
+    outcome: &'static str,
+}
+
+impl Delivered {
+    /// The receiver took it.
+    pub(crate) const DELIVERED: Self = Self {
+        outcome: "delivered",
+    };
+    /// It is tried again.
+    pub(crate) const RETRIED: Self = Self { outcome: "retried" };
+    /// It was tried often enough.
+    pub(crate) const FAILED: Self = Self { outcome: "failed" };
+}
+
 /// Makes the series that exist before anything happens.
 pub(super) fn at_zero(metrics: &Metrics) {
     for quota in [Quota::JOIN, Quota::TOKEN] {
         drop(metrics.quota_exceeded.get_or_create(&quota));
+    }
+    for outcome in [Delivered::DELIVERED, Delivered::RETRIED, Delivered::FAILED] {
+        drop(metrics.deliveries.get_or_create(&outcome));
     }
     for decision in [Decision::YES, Decision::NO, Decision::UNDECIDED] {
         drop(metrics.decisions.get_or_create(&decision));

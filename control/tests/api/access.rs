@@ -89,6 +89,8 @@ async fn another_tenants_things_are_like_unknown_ones() {
     let request = json!({ "tenantId": "root", "poolId": pool, "uses": 1, "expiresInSeconds": 60 });
     let join = server.call("joinTokens/create", request).await;
     let node = json!(joined(&server, join["token"].as_str().unwrap()).await);
+    let request = json!({ "tenantId": "root", "url": "https://receiver.example/" });
+    let hook = server.call("webhooks/create", request).await["id"].clone();
     let none = json!({});
     let join_token = json!({ "uses": 1, "expiresInSeconds": 60 });
     let methods = [
@@ -118,6 +120,8 @@ async fn another_tenants_things_are_like_unknown_ones() {
             none.clone(),
         ),
         ("tokens/revoke", "tokenId", token, none.clone()),
+        ("webhooks/delete", "webhookId", hook.clone(), none.clone()),
+        ("webhooks/deliveries", "webhookId", hook, none.clone()),
     ];
     alike(&server, &acme, &methods).await;
     // Nor does it help to claim to be the other tenant.
@@ -127,6 +131,7 @@ async fn another_tenants_things_are_like_unknown_ones() {
         ("pools/list", "pools"),
         ("nodes/list", "nodes"),
         ("joinTokens/list", "joinTokens"),
+        ("webhooks/list", "webhooks"),
     ] {
         let (_, answer) = server
             .call_as(&acme, method, json!({ "tenantId": "acme" }))

@@ -19,3 +19,4 @@ mod joining;
 mod releases;
 mod server;
 mod start;
+mod webhooks;

@@ -31,7 +31,7 @@ CREATE TABLE webhook_deliveries (
     updated_at  INTEGER NOT NULL,
     PRIMARY KEY (webhook_id, position)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX webhook_deliveries_due ON webhook_deliveries (due_at) WHERE state = 'pending';
+CREATE INDEX webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at, position) WHERE state = 'pending';
 CREATE INDEX webhook_deliveries_done ON webhook_deliveries (updated_at) WHERE state <> 'pending';
 
 -- Nodes whose last attempt ended with a refusal: few, and looked at with every scrape.

@@ -1,0 +1,60 @@
+//! `webhooks.*`
+
+use axum::{Json, extract::State};
+
+use super::{Shared, caller::Caller, error::Refusal, events::limit, input::Input};
+use crate::{
+    access::{action::Action, decide::Resource},
+    api::event::{
+        CreateWebhook, Deliveries, ListDeliveries, ListWebhooks, NewWebhook, OneWebhook, Webhook,
+        Webhooks,
+    },
+    clock::Moment,
+    event::webhook,
+};
+
+pub(super) async fn create(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<CreateWebhook>,
+) -> Result<Json<NewWebhook>, Refusal> {
+    let tenant = Resource::Tenant(&request.tenant_id);
+    caller.may(Action::TenantAdmin, tenant).await?;
+    let by = (caller.name(), Moment::now());
+    let webhook = webhook::create(&app.services.db, &app.reach, by, &request).await?;
+    Ok(Json(webhook))
+}
+
+pub(super) async fn list(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<ListWebhooks>,
+) -> Result<Json<Webhooks>, Refusal> {
+    let tenant = Resource::Tenant(&request.tenant_id);
+    caller.may(Action::TenantAdmin, tenant).await?;
+    let webhooks = webhook::list(&app.services.db, &request.tenant_id).await?;
+    Ok(Json(Webhooks { webhooks }))
+}
+
+pub(super) async fn delete(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<OneWebhook>,
+) -> Result<Json<Webhook>, Refusal> {
+    let tenant = Resource::Tenant(&request.tenant_id);
+    caller.may(Action::TenantAdmin, tenant).await?;
+    let by = (caller.name(), Moment::now());
+    Ok(Json(webhook::delete(&app.services.db, by, &request).await?))
+}
+
+pub(super) async fn deliveries(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<ListDeliveries>,
+) -> Result<Json<Deliveries>, Refusal> {
+    let tenant = Resource::Tenant(&request.tenant_id);
+    caller.may(Action::TenantAdmin, tenant).await?;
+    let limit = limit(request.limit)?;
+    let deliveries = webhook::deliveries(&app.services.db, &request, limit).await?;
+    Ok(Json(deliveries))
+}
