@@ -31,7 +31,7 @@ const WORDS: [&str; 20] = [
 ];
 
 /// The mistakes that are looked for through the helper: its own, and those that a node's own steps show too.
-const HELPER_WORDS: [&str; 8] = [
+const HELPER_WORDS: [&str; 7] = [
     "any-user",
     "path-for-descriptor",
     "hash-then-copy",
@@ -39,7 +39,6 @@ const HELPER_WORDS: [&str; 8] = [
     "answer-first",
     "no-floor",
     "confirm-any",
-    "no-digest",
 ];
 
 /// Tries each; gives how many there are, and those that nobody noticed.

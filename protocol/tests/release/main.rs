@@ -10,6 +10,7 @@
 mod cases;
 mod ceremony;
 mod forge;
+mod json_test_suite;
 mod limits;
 mod properties;
 mod vectors;
