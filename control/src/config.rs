@@ -3,6 +3,7 @@
 //! Takes a file, gives a configuration that holds: a key that nobody knows, an address that is none or a trust that
 //! nobody can meet is refused with its place in the file. Reads nothing but that file.
 
+mod database;
 mod file;
 
 use std::{
@@ -18,12 +19,15 @@ use thiserror::Error;
 use url::Url;
 
 use crate::fleet::authority::Lifetimes;
+pub(crate) use database::{Database, PasswordError};
 
 /// How control is set up.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    /// Where the database, the authority and the first token are.
+    /// Where the authority and the first token are, and the database where it is a file.
     pub data_dir: PathBuf,
+    /// Where the database is.
+    pub database: Database,
     /// Where the API listens.
     pub listen: SocketAddr,
     /// Where others find the API; absent: where it listens.

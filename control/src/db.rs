@@ -6,14 +6,16 @@
 pub(crate) mod bulk;
 pub(crate) mod column;
 mod conn;
+pub(crate) mod contention;
 pub(crate) mod lock;
 mod migrations;
+pub(crate) mod postgres;
 mod query;
 mod row;
 mod sqlite;
 mod value;
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use sqlx::migrate::MigrateError;
 use thiserror::Error;
@@ -26,6 +28,17 @@ pub(crate) use query::query_text;
 pub(crate) use query::{query, query_scalar};
 pub(crate) use row::Row;
 pub(crate) use value::Bind;
+#[cfg(test)]
+pub(crate) use value::Value;
+
+/// Where a database is.
+#[derive(Clone, Debug)]
+pub(crate) enum Location {
+    /// In a file, which is made if it is not there.
+    Sqlite(PathBuf),
+    /// On a server.
+    Postgres(postgres::Server),
+}
 
 /// The database of one control.
 #[derive(Clone, Debug)]
@@ -36,12 +49,22 @@ pub(crate) struct Db {
 }
 
 impl Db {
-    /// Opens a file, or makes it, and brings its schema up to this build's.
-    pub(crate) async fn open(path: &Path) -> Result<Self, DbError> {
-        let (writer, reader) = sqlite::open(path).await?;
+    /// Opens it, and brings its schema up to this build's.
+    pub(crate) async fn open(location: &Location) -> Result<Self, DbError> {
+        let (writer, reader) = match location {
+            Location::Sqlite(path) => {
+                let (writer, reader) = sqlite::open(path).await?;
+                (Pool::Sqlite(writer), Pool::Sqlite(reader))
+            }
+            Location::Postgres(server) => {
+                let (writer, reader) = postgres::open(server).await?;
+                (Pool::Postgres(writer), Pool::Postgres(reader))
+            }
+        };
+        let reader = Reader(reader);
         Ok(Self {
-            writer: Pool::Sqlite(writer),
-            reader: Reader(Pool::Sqlite(reader)),
+            writer,
+            reader,
             news: News::default(),
         })
     }
@@ -51,6 +74,19 @@ impl Db {
         let conn = match &self.writer {
             Pool::Sqlite(pool) => pool.begin_with("BEGIN IMMEDIATE").await.map(Conn::Sqlite),
             Pool::Postgres(pool) => pool.begin().await.map(Conn::Postgres),
+        };
+        conn.map(|conn| Tx::new(conn, self.news.clone()))
+    }
+
+    /// As [`begin`](Self::begin), and what it reads is one moment. Where somebody else has changed since what it is about to
+    /// change, it fails, to be [`retried`](contention::retried).
+    pub(crate) async fn begin_at_one_moment(&self) -> Result<Tx, sqlx::Error> {
+        let conn = match &self.writer {
+            Pool::Sqlite(pool) => pool.begin_with("BEGIN IMMEDIATE").await.map(Conn::Sqlite),
+            Pool::Postgres(pool) => {
+                let begun = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ");
+                begun.await.map(Conn::Postgres)
+            }
         };
         conn.map(|conn| Tx::new(conn, self.news.clone()))
     }
@@ -94,67 +130,13 @@ pub(crate) enum DbError {
         /// The library's version.
         found: String,
     },
+    /// The server is too old.
+    #[error("expected PostgreSQL 15 or newer, found {found}")]
+    Postgres {
+        /// The server's version.
+        found: String,
+    },
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::{Db, DbError, query, query_scalar};
-
-    /// A database of its own for one test; the folder goes when the second value does.
-    pub(crate) async fn fresh() -> (Db, tempfile::TempDir) {
-        let dir = tempfile::tempdir().unwrap();
-        let db = Db::open(&dir.path().join("control.db")).await.unwrap();
-        (db, dir)
-    }
-
-    #[tokio::test]
-    async fn opening_again_finds_what_was_committed_and_nothing_else() {
-        let (db, dir) = fresh().await;
-        let path = dir.path().join("control.db");
-        let mut tx = db.begin().await.unwrap();
-        query("INSERT INTO counters (name, value) VALUES ('kept', 1)")
-            .execute(&mut tx)
-            .await
-            .unwrap();
-        tx.commit().await.unwrap();
-        let mut tx = db.begin().await.unwrap();
-        query("INSERT INTO counters (name, value) VALUES ('dropped', 1)")
-            .execute(&mut tx)
-            .await
-            .unwrap();
-        drop(tx);
-        db.close().await;
-
-        let again = Db::open(&path).await.unwrap();
-        let names: Vec<String> = query_scalar("SELECT name FROM counters")
-            .fetch_all(again.reader())
-            .await
-            .unwrap();
-        assert_eq!(names, ["kept"]);
-    }
-
-    #[tokio::test]
-    async fn a_file_that_a_newer_build_has_changed_is_refused() {
-        let (db, dir) = fresh().await;
-        let mut tx = db.begin().await.unwrap();
-        query(
-            "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
-             VALUES (9999, 'later', 1, $1, 0)",
-        )
-        .bind(vec![0])
-        .execute(&mut tx)
-        .await
-        .unwrap();
-        tx.commit().await.unwrap();
-        db.close().await;
-        let refused = Db::open(&dir.path().join("control.db")).await.unwrap_err();
-        assert!(matches!(refused, DbError::Migrate(_)), "{refused:?}");
-    }
-
-    #[tokio::test]
-    async fn readers_cannot_write() {
-        let (db, _dir) = fresh().await;
-        let refused = query("DELETE FROM counters").execute(db.reader()).await;
-        assert!(refused.is_err());
-    }
-}
+pub(crate) mod tests;

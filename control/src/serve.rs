@@ -32,7 +32,7 @@ use crate::{
         token::{self, TokenError},
     },
     clock::Moment,
-    config::{Config, ConfigError},
+    config::{Config, ConfigError, PasswordError},
     db::{
         Db, DbError,
         lock::{LockError, ServeLock},
@@ -89,6 +89,9 @@ pub(crate) enum ServeError {
     /// The configuration is no good.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The database's password.
+    #[error(transparent)]
+    Password(#[from] PasswordError),
     /// The data folder cannot be used.
     #[error("cannot use the data folder {}", path.display())]
     DataDir {
@@ -164,14 +167,22 @@ fn serve(args: &ServeArgs) -> Result<(), ServeError> {
         path: config.data_dir.clone(),
         source,
     })?;
-    let lock = ServeLock::take(&config.data_dir)?;
+    let locks = locks(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(ServeError::Runtime)?;
     let done = runtime.block_on(until_stopped(config, tls));
-    drop(lock);
+    drop(locks);
     done
+}
+
+/// Of the data folder, and of the folder where the database's file is, if that is another one.
+fn locks(config: &Config) -> Result<Vec<ServeLock>, LockError> {
+    let elsewhere = config.database.folder();
+    let elsewhere = elsewhere.filter(|folder| *folder != config.data_dir);
+    let folders = [Some(config.data_dir.as_path()), elsewhere];
+    folders.into_iter().flatten().map(ServeLock::take).collect()
 }
 
 fn downloads_are_there(config: &Config) -> Result<(), ServeError> {
@@ -320,7 +331,7 @@ struct Parts {
 impl Parts {
     async fn open(config: &Config, base_url: &str) -> Result<Self, ServeError> {
         let now = Moment::now();
-        let db = Db::open(&config.data_dir.join("control.db")).await?;
+        let db = Db::open(&config.database.location()?).await?;
         gateway::forget_links(&db, now).await?;
         let authority = Authority::open(&config.data_dir, config.lifetimes, now)?;
         token::ensure_first(&db, &config.data_dir, now).await?;

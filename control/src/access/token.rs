@@ -23,6 +23,7 @@ use crate::{
     db::{
         Db, Row, Tx,
         column::{json as column_json, moment, moment_option, parsed, undecodable},
+        contention::turn,
         query, query_scalar,
     },
     event::outbox::{Draft, publish},
@@ -159,6 +160,7 @@ pub(crate) async fn revoke(
     let row = query("SELECT * FROM api_tokens WHERE id = $1 AND tenant = $2")
         .bind(request.token_id.as_str())
         .bind(request.tenant_id.as_str())
+        .for_update()
         .fetch_optional(&mut tx)
         .await?
         .ok_or(TokenError::NotFound)?;
@@ -209,6 +211,7 @@ pub(crate) fn permissions(request: &CreateToken) -> Result<BTreeSet<Action>, Tok
 /// Makes the first token, if there has never been one, and writes it to `admin.token` in the data folder.
 pub(crate) async fn ensure_first(db: &Db, data_dir: &Path, now: Moment) -> Result<(), TokenError> {
     let mut tx = db.begin().await?;
+    turn(&mut tx, "first-token").await?;
     let any: bool = query_scalar("SELECT EXISTS (SELECT 1 FROM api_tokens)")
         .fetch_one(&mut *tx)
         .await?;

@@ -15,7 +15,10 @@ use bc_protocol::{
 use serde::Deserialize;
 use url::Url;
 
-use super::{Config, ConfigError, Downloads, Tls};
+use super::{
+    Config, ConfigError, Downloads, Tls,
+    database::{CONNECTIONS, Database},
+};
 use crate::fleet::authority::Lifetimes;
 use tables::{AccessTable, LimitsTable, WebhooksTable};
 
@@ -31,6 +34,9 @@ const LIFETIME: std::ops::RangeInclusive<Duration> =
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
     data_dir: PathBuf,
+    database_url: Option<String>,
+    database_password_file: Option<PathBuf>,
+    database_connections: Option<u32>,
     listen: SocketAddr,
     base_url: Option<Url>,
     link_listen: SocketAddr,
@@ -194,9 +200,15 @@ impl File {
                 .gateways
                 .lifetime("gateways.certificate_lifetime", default.server)?,
         };
+        let database = database(
+            self.database_url.as_deref(),
+            self.database_connections,
+            &self.data_dir,
+        )?;
         let trust = Trust::new(self.release.pins, self.release.threshold).map_err(Wrong::Trust)?;
         Ok(Config {
             data_dir: self.data_dir,
+            database: database.with_password_file(self.database_password_file),
             listen: self.listen,
             base_url: self.base_url,
             link_listen: self.link_listen,
@@ -219,6 +231,22 @@ impl File {
             webhook_networks: self.webhooks.allow_networks,
         })
     }
+}
+
+fn database(
+    url: Option<&str>,
+    connections: Option<u32>,
+    data_dir: &Path,
+) -> Result<Database, Wrong> {
+    if let Some(max) = connections.filter(|max| !CONNECTIONS.contains(max)) {
+        return Err(Wrong::value("database_connections", "2 to 500", max));
+    }
+    // What was found is not told: there may be a password in it.
+    let database = Database::parse(url, data_dir).map_err(|_| {
+        let expected = "sqlite:FILE or postgres://USER@HOST/DATABASE";
+        Wrong::value("database_url", expected, "another text")
+    })?;
+    Ok(database.with_connections(connections))
 }
 
 fn check_url(key: &'static str, url: Option<&Url>, schemes: &[&str]) -> Result<(), Wrong> {

@@ -75,6 +75,13 @@ fn what_breaks_a_rule_is_refused_by_its_key() {
         ("link_url = \"https://x/link\"", "link_url"),
         ("link_url = \"wss://x/other\"", "link_url"),
         ("dir = \"\"\ndir =", "line"),
+        ("database_url = \"mysql://x/y\"", "database_url"),
+        ("database_url = \"/a/file\"", "database_url"),
+        (
+            "database_url = \"postgres://x:secret@h:port/d\"",
+            "database_url",
+        ),
+        ("database_connections = 1", "database_connections"),
         ("threshold = 0", "threshold"),
         ("threshold = 2", "threshold"),
         ("threshold = -1", "line 9"),
@@ -94,6 +101,41 @@ fn what_breaks_a_rule_is_refused_by_its_key() {
         let refusal = refusal(change);
         assert!(refusal.contains(key), "{change}: {refusal}");
     }
+}
+
+#[test]
+fn the_database_is_a_file_or_a_server() {
+    let location = |change: &str| {
+        let config = Config::parse(&file(change), Path::new("control.toml")).unwrap();
+        format!("{:?}", config.database.location().unwrap())
+    };
+    for own in ["", "database_url = \"sqlite:\""] {
+        assert!(location(own).contains("\"/data/control.db\""));
+    }
+    assert!(location("database_url = \"sqlite:/fast/c.db\"").contains("\"/fast/c.db\""));
+    let server = location("database_url = \"postgres://bc:secret@db.example/bc\"");
+    assert!(
+        server.contains("db.example") && !server.contains("secret"),
+        "{server}"
+    );
+}
+
+#[test]
+fn a_password_comes_from_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("password");
+    let change = format!(
+        "database_url = \"postgres://bc@db.example/bc\"\ndatabase_password_file = \"{}\"",
+        path.display()
+    );
+    let config = Config::parse(&file(&change), Path::new("control.toml")).unwrap();
+    let refused = config.database.location().unwrap_err().to_string();
+    assert!(
+        refused.contains("database_password_file") && refused.contains("password"),
+        "{refused}"
+    );
+    std::fs::File::create(&path).unwrap();
+    config.database.location().unwrap();
 }
 
 #[test]
@@ -118,6 +160,9 @@ fn the_example_that_help_shows_holds_and_has_every_key() {
     Config::parse(example, Path::new("example.toml")).unwrap();
     for key in [
         "data_dir",
+        "database_url",
+        "database_password_file",
+        "database_connections",
         "listen",
         "base_url",
         "link_listen",

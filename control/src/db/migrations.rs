@@ -1,6 +1,7 @@
 //! The schema's history, in the order in which it is applied.
 //!
-//! Takes nothing, gives the list. It only grows at its end: what has been released is never edited.
+//! Takes nothing, gives the list for either database: the same tables and columns under the same numbers. It only grows
+//! at its end: what has been released is never edited.
 
 use std::borrow::Cow;
 
@@ -9,23 +10,28 @@ use sqlx::{
     migrate::{Migration, MigrationType, Migrator},
 };
 
-const HISTORY: &[(&str, &str)] = &[
-    (
-        "fleet/0001_fleet",
-        include_str!("migrations/sqlite/fleet/0001_fleet.sql"),
-    ),
-    (
-        "rollout/0001_rollouts",
-        include_str!("migrations/sqlite/rollout/0001_rollouts.sql"),
-    ),
-    (
-        "fleet/0002_labels",
-        include_str!("migrations/sqlite/fleet/0002_labels.sql"),
-    ),
-    (
-        "event/0001_webhooks",
-        include_str!("migrations/sqlite/event/0001_webhooks.sql"),
-    ),
+/// One step, as either database is told it.
+struct Step {
+    name: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+}
+
+macro_rules! step {
+    ($name:literal) => {
+        Step {
+            name: $name,
+            sqlite: include_str!(concat!("migrations/sqlite/", $name, ".sql")),
+            postgres: include_str!(concat!("migrations/postgres/", $name, ".sql")),
+        }
+    };
+}
+
+const HISTORY: &[Step] = &[
+    step!("fleet/0001_fleet"),
+    step!("rollout/0001_rollouts"),
+    step!("fleet/0002_labels"),
+    step!("event/0001_webhooks"),
 ];
 
 /// How many there are.
@@ -33,16 +39,24 @@ pub(super) fn count() -> usize {
     HISTORY.len()
 }
 
-/// Every migration, numbered by its place.
+/// Every migration for SQLite, numbered by its place.
 pub(super) fn sqlite() -> Migrator {
+    all(|step| step.sqlite)
+}
+
+/// Every migration for PostgreSQL, under the same numbers.
+pub(super) fn postgres() -> Migrator {
+    all(|step| step.postgres)
+}
+
+fn all(text: impl Fn(&Step) -> &'static str) -> Migrator {
     let numbered = (1_i64..).zip(HISTORY);
-    let migrations = numbered.map(|(number, &(name, sql))| {
-        let sql = sql.into_sql_str();
+    let migrations = numbered.map(|(number, step)| {
         Migration::new(
             number,
-            Cow::Borrowed(name),
+            Cow::Borrowed(step.name),
             MigrationType::Simple,
-            sql,
+            text(step).into_sql_str(),
             false,
         )
     });

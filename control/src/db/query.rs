@@ -19,6 +19,29 @@ use super::{
 pub(crate) struct Query {
     sql: SqlStr,
     values: Vec<Value>,
+    lock: Lock,
+}
+
+/// What a SELECT does with its rows where several transactions write at once. On SQLite there is only one, and this
+/// says nothing.
+#[derive(Clone, Copy, Debug)]
+enum Lock {
+    None,
+    Shared,
+    Exclusive,
+    ExclusiveIfFree,
+}
+
+impl Lock {
+    /// Keys stay as they are, so that rows which refer to a locked one may come and go.
+    fn words(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Shared => Some("FOR SHARE"),
+            Self::Exclusive => Some("FOR NO KEY UPDATE"),
+            Self::ExclusiveIfFree => Some("FOR NO KEY UPDATE SKIP LOCKED"),
+        }
+    }
 }
 
 /// Begins a statement.
@@ -76,8 +99,29 @@ macro_rules! run {
 
 impl Query {
     pub(super) fn new(sql: SqlStr) -> Self {
-        let values = Vec::new();
-        Self { sql, values }
+        Self {
+            sql,
+            values: Vec::new(),
+            lock: Lock::None,
+        }
+    }
+
+    /// Nobody else may change the rows until the transaction ends. It waits for whoever has them.
+    pub(crate) fn for_update(self) -> Self {
+        let lock = Lock::Exclusive;
+        Self { lock, ..self }
+    }
+
+    /// As [`for_update`](Self::for_update), without the rows that somebody else has.
+    pub(crate) fn for_update_if_free(self) -> Self {
+        let lock = Lock::ExclusiveIfFree;
+        Self { lock, ..self }
+    }
+
+    /// The rows stay as they are until the transaction ends.
+    fn for_share(self) -> Self {
+        let lock = Lock::Shared;
+        Self { lock, ..self }
     }
 
     /// Gives the next value.
@@ -148,7 +192,14 @@ impl Query {
             }
             .map_err(unencodable)?;
         }
-        Ok(sqlx::query_with(self.sql, arguments))
+        let sql = match self.lock.words() {
+            None => self.sql,
+            Some(words) => {
+                let sql = format!("{} {words}", self.sql.as_str());
+                sqlx::AssertSqlSafe(sql).into_sql_str()
+            }
+        };
+        Ok(sqlx::query_with(sql, arguments))
     }
 }
 
@@ -164,6 +215,16 @@ impl Scalar {
     /// Gives the next value.
     pub(crate) fn bind(self, value: impl Bind) -> Self {
         Self(self.0.bind(value))
+    }
+
+    /// As [`Query::for_update`].
+    pub(crate) fn for_update(self) -> Self {
+        Self(self.0.for_update())
+    }
+
+    /// As [`Query::for_share`].
+    pub(crate) fn for_share(self) -> Self {
+        Self(self.0.for_share())
     }
 
     /// Of the row.

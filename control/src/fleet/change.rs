@@ -35,6 +35,7 @@ pub(crate) async fn update(
     )
     .bind(node.as_str())
     .bind(tenant.as_str())
+    .for_update()
     .fetch_optional(&mut *tx)
     .await?
     .ok_or(NodeError::NotFound)?;
@@ -79,9 +80,16 @@ pub(crate) async fn remove(
 ) -> Result<RemovedNode, NodeError> {
     let (tenant, node) = (&request.tenant_id, &request.node_id);
     let mut tx = db.begin().await?;
+    // The pool first, as everybody does: a node never changes it.
+    query("SELECT id FROM pools WHERE id = (SELECT pool_id FROM nodes WHERE id = $1)")
+        .bind(node.as_str())
+        .for_update()
+        .fetch_optional(&mut *tx)
+        .await?;
     let row = query("SELECT pool_id, removed_at FROM nodes WHERE id = $1 AND tenant = $2")
         .bind(node.as_str())
         .bind(tenant.as_str())
+        .for_update()
         .fetch_optional(&mut *tx)
         .await?
         .ok_or(NodeError::NotFound)?;

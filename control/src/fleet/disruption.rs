@@ -94,7 +94,7 @@ mod tests {
         for statement in [
             "INSERT INTO pools (id, tenant, name, budget_ppm, created_at) VALUES ($1, 't', 'p', 0, 0)",
             "INSERT INTO join_tokens (id, tenant, pool_id, secret_sha256, uses_max, expires_at, created_at, created_by)
-             VALUES ('t', 't', $1, x'00', 1, 0, 0, 'x')",
+             VALUES ('t', 't', $1, cast('' AS BLOB), 1, 0, 0, 'x')",
         ] {
             query(statement)
                 .bind(pool().as_str())

@@ -21,6 +21,7 @@ use crate::{
     db::{
         Tx,
         column::{number, parsed, signed},
+        contention::lock_nodes,
         query, query_scalar,
     },
 };
@@ -54,6 +55,14 @@ pub(crate) enum FactsError {
     /// The database failed.
     #[error("the database failed")]
     Sql(#[from] sqlx::Error),
+    /// The gateway has dialled again.
+    #[error("expected facts of the gateway's newest link {newest}, found some of link {link}")]
+    Replaced {
+        /// Where they came from.
+        link: u64,
+        /// Its newest.
+        newest: i64,
+    },
     /// The facts cannot be written as JSON.
     #[error("facts of {node} cannot be written")]
     Encoding {
@@ -77,6 +86,7 @@ pub(crate) async fn apply(
         now,
     };
     let mut applied = Applied::default();
+    lock_nodes(tx, &named_by(events)).await?;
     for event in events {
         match event {
             Event::Opened(opened) => open(tx, from, opened, &mut applied).await?,
@@ -88,6 +98,30 @@ pub(crate) async fn apply(
         }
     }
     Ok(applied)
+}
+
+/// Refuses facts of a link that a newer one of the same gateway has replaced, perhaps to another process; and no newer one
+/// begins until the transaction ends.
+pub(crate) async fn require_newest(
+    tx: &mut Tx,
+    gateway: &GatewayId,
+    link: u64,
+) -> Result<(), FactsError> {
+    let newest = current_link(tx, gateway).await?;
+    if newest == signed(link) {
+        return Ok(());
+    }
+    Err(FactsError::Replaced { link, newest })
+}
+
+fn named_by(events: &[Event]) -> BTreeSet<NodeId> {
+    let nodes = events.iter().filter_map(|event| match event {
+        Event::Opened(opened) => Some(&opened.node),
+        Event::Closed(closed) => Some(&closed.node),
+        Event::Report(report) => Some(&report.node),
+        Event::Listed | Event::Ended(_) => None,
+    });
+    nodes.cloned().collect()
 }
 
 /// Begins a gateway's link: sessions that it does not name on this one before `Listed` have ended. To be called at
@@ -147,6 +181,7 @@ struct Session<'a> {
 async fn current_link(tx: &mut Tx, gateway: &GatewayId) -> Result<i64, sqlx::Error> {
     let link: Option<i64> = query_scalar("SELECT link FROM gateways WHERE id = $1")
         .bind(gateway.as_str())
+        .for_share()
         .fetch_optional(&mut **tx)
         .await?;
     Ok(link.unwrap_or(0))

@@ -138,6 +138,7 @@ pub(crate) async fn join(
     let mut tx = db.begin().await?;
     let row = query("SELECT * FROM gateways WHERE id = $1")
         .bind(bearer.id().as_str())
+        .for_update()
         .fetch_optional(&mut *tx)
         .await?
         .ok_or(GatewayError::UnknownToken)?;

@@ -25,6 +25,7 @@ use crate::{
     db::{
         Conn, Db, Tx,
         column::{moment, number, parsed, undecodable},
+        contention::retried,
         query, query_scalar,
     },
     event::outbox::{Draft, publish},
@@ -115,7 +116,7 @@ pub(crate) async fn create_token(
     let expires_at = now.plus(Duration::from_secs_f64(seconds));
     let bearer = Bearer::fresh(JoinTokenId::random(now.unix_ms(), chance::bits()));
     let mut tx = db.begin().await?;
-    let pool = pool::find(&mut tx, &request.tenant_id, &request.pool_id).await?;
+    let pool = pool::find_to_change(&mut tx, &request.tenant_id, &request.pool_id).await?;
     if pool.archived_at.is_some() {
         return Err(PoolError::Archived.into());
     }
@@ -159,10 +160,20 @@ pub(crate) async fn join(
     now: Moment,
 ) -> Result<JoinedNode, JoinError> {
     let bearer = Bearer::<JoinTokenId>::parse(bearer).ok_or(JoinError::UnknownToken)?;
+    retried(|| join_once(db, authority, &bearer, request, now)).await
+}
+
+async fn join_once(
+    db: &Db,
+    authority: &Authority,
+    bearer: &Bearer<JoinTokenId>,
+    request: &JoinNode,
+    now: Moment,
+) -> Result<JoinedNode, JoinError> {
     let key = CertifiedKey::from_request(&request.csr);
     let mut tx = db.begin().await?;
     // The token first: whoever has none learns nothing, not even about his own request.
-    let token = Token::find(&mut tx, &bearer).await?;
+    let token = Token::find(&mut tx, bearer).await?;
     let key = key?;
     check_labels(&request.labels)?;
     let node = match node_of(&mut tx, &token, &key).await? {
@@ -194,26 +205,30 @@ struct Token {
 
 impl Token {
     async fn find(tx: &mut Tx, bearer: &Bearer<JoinTokenId>) -> Result<Self, JoinError> {
-        let row = query(
-            "SELECT t.*, p.archived_at FROM join_tokens t JOIN pools p ON p.id = t.pool_id
-             WHERE t.id = $1",
-        )
-        .bind(bearer.id().as_str())
-        .fetch_optional(&mut **tx)
-        .await?
-        .ok_or(JoinError::UnknownToken)?;
+        let row = query("SELECT * FROM join_tokens WHERE id = $1")
+            .bind(bearer.id().as_str())
+            .for_update()
+            .fetch_optional(&mut **tx)
+            .await?
+            .ok_or(JoinError::UnknownToken)?;
         if !bearer.matches(row.try_get("secret_sha256")?) {
             return Err(JoinError::UnknownToken);
         }
+        let pool: PoolId = parsed(&row, "pool_id")?;
+        let archived_at: Option<i64> = query_scalar("SELECT archived_at FROM pools WHERE id = $1")
+            .bind(pool.as_str())
+            .for_update()
+            .fetch_one(&mut **tx)
+            .await?;
         Ok(Self {
             id: bearer.id().clone(),
             tenant: parsed(&row, "tenant")?,
-            pool: parsed(&row, "pool_id")?,
+            pool,
             uses: number(&row, "uses")?,
             uses_max: number(&row, "uses_max")?,
             expires_at: moment(&row, "expires_at")?,
             revoked: row.try_get::<Option<i64>>("revoked_at")?.is_some(),
-            archived: row.try_get::<Option<i64>>("archived_at")?.is_some(),
+            archived: archived_at.is_some(),
         })
     }
 

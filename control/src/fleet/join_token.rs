@@ -46,6 +46,7 @@ pub(crate) async fn revoke(
     let row = query("SELECT * FROM join_tokens WHERE id = $1 AND tenant = $2")
         .bind(request.join_token_id.as_str())
         .bind(request.tenant_id.as_str())
+        .for_update()
         .fetch_optional(&mut tx)
         .await?
         .ok_or(JoinError::NotFound)?;

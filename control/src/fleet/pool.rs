@@ -16,6 +16,7 @@ use crate::{
     db::{
         Conn, Db, Row, Tx,
         column::{moment, moment_option, number, parsed, undecodable},
+        contention::retried,
         query, query_scalar,
     },
     event::outbox::{Draft, publish},
@@ -56,6 +57,16 @@ pub(crate) async fn create(
     now: Moment,
 ) -> Result<Pool, PoolError> {
     check_name(&request.name)?;
+    // Two of one name at once: the index refuses one of them, and trying it again says why.
+    retried(|| create_once(db, actor, request, now)).await
+}
+
+async fn create_once(
+    db: &Db,
+    actor: &str,
+    request: &CreatePool,
+    now: Moment,
+) -> Result<Pool, PoolError> {
     let id = PoolId::random(now.unix_ms(), chance::bits());
     let mut tx = db.begin().await?;
     refuse_taken(&mut tx, &request.tenant_id, &request.name, &id).await?;
@@ -121,12 +132,21 @@ pub(crate) async fn update(
     request: &UpdatePool,
     now: Moment,
 ) -> Result<Pool, PoolError> {
-    let (tenant, id) = (&request.tenant_id, &request.pool_id);
     if let Some(name) = &request.name {
         check_name(name)?;
     }
+    retried(|| update_once(db, actor, request, now)).await
+}
+
+async fn update_once(
+    db: &Db,
+    actor: &str,
+    request: &UpdatePool,
+    now: Moment,
+) -> Result<Pool, PoolError> {
+    let (tenant, id) = (&request.tenant_id, &request.pool_id);
     let mut tx = db.begin().await?;
-    let pool = find(&mut tx, tenant, id).await?;
+    let pool = find_to_change(&mut tx, tenant, id).await?;
     if pool.archived_at.is_some() {
         return Err(PoolError::Archived);
     }
@@ -154,7 +174,7 @@ pub(crate) async fn archive(
     now: Moment,
 ) -> Result<Pool, PoolError> {
     let mut tx = db.begin().await?;
-    let before = find(&mut tx, &request.tenant_id, &request.pool_id).await?;
+    let before = find_to_change(&mut tx, &request.tenant_id, &request.pool_id).await?;
     if before.archived_at.is_some() {
         return Ok(before);
     }
@@ -188,6 +208,20 @@ pub(crate) async fn find(
         .await?
         .ok_or(PoolError::NotFound)?;
     Ok(read(&row)?)
+}
+
+/// As [`find`], and nobody else may change it until the transaction ends.
+pub(super) async fn find_to_change(
+    tx: &mut Tx,
+    tenant: &TenantId,
+    id: &PoolId,
+) -> Result<Pool, PoolError> {
+    query("SELECT id FROM pools WHERE id = $1")
+        .bind(id.as_str())
+        .for_update()
+        .fetch_optional(&mut *tx)
+        .await?;
+    find(tx, tenant, id).await
 }
 
 fn read(row: &Row) -> Result<Pool, sqlx::Error> {

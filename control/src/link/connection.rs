@@ -103,7 +103,7 @@ pub(super) async fn run(
     shared.services.waker.wake();
     let LinkHello { version, .. } = hello;
     tracing::info!(%gateway, version, link = number, "linked");
-    let ended = hold(socket, &gateway, &turn, shared).await;
+    let ended = hold(socket, (&gateway, number), &turn, shared).await;
     end(shared, &gateway, number).await.map_err(sql)?;
     shared.services.waker.wake();
     ended
@@ -166,7 +166,7 @@ async fn end(shared: &Shared, gateway: &GatewayId, number: u64) -> Result<(), sq
 /// Does everything that a link is for, until it ends.
 async fn hold(
     socket: Socket,
-    gateway: &GatewayId,
+    (gateway, number): (&GatewayId, u64),
     turn: &Turn,
     shared: &Shared,
 ) -> Result<(), LinkError> {
@@ -192,6 +192,7 @@ async fn hold(
     let intake = Intake {
         shared,
         gateway,
+        number,
         link,
         wanted: &wanted,
         out: out.clone(),

@@ -20,6 +20,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use super::{Shared, limits::SILENCE_MAX, routes::LinkKey, wanted::Wanted};
 use crate::{
     clock::Moment,
+    db::contention::retried,
     fleet::authority::CertifiedKey,
     fleet::facts::{self, Applied, FactsError, Superseded},
     fleet::renew::{self, RenewError},
@@ -29,6 +30,8 @@ use crate::{
 pub(super) struct Intake<'a> {
     pub(super) shared: &'a Shared,
     pub(super) gateway: &'a GatewayId,
+    /// The link's number in the database.
+    pub(super) number: u64,
     pub(super) link: LinkKey,
     pub(super) wanted: &'a Wanted,
     pub(super) out: mpsc::Sender<Bytes>,
@@ -80,15 +83,21 @@ impl Intake<'_> {
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), IntakeError> {
-        let db = &self.shared.services.db;
-        let mut tx = db.begin().await.map_err(IntakeError::Commit)?;
-        let applied = facts::apply(&mut tx, self.gateway, &batch.events, Moment::now()).await?;
-        tx.commit().await.map_err(IntakeError::Commit)?;
+        let applied = retried(|| self.store(&batch.events)).await?;
         if !applied.changed.is_empty() {
             self.shared.services.waker.wake();
         }
         self.say(FromControl::Ack(batch.number)).await?;
         self.follow(&batch.events, applied).await
+    }
+
+    async fn store(&self, events: &[Event]) -> Result<Applied, IntakeError> {
+        let db = &self.shared.services.db;
+        let mut tx = db.begin().await.map_err(IntakeError::Commit)?;
+        facts::require_newest(&mut tx, self.gateway, self.number).await?;
+        let applied = facts::apply(&mut tx, self.gateway, events, Moment::now()).await?;
+        tx.commit().await.map_err(IntakeError::Commit)?;
+        Ok(applied)
     }
 
     async fn follow(&self, events: &[Event], applied: Applied) -> Result<(), IntakeError> {

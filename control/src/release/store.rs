@@ -23,6 +23,7 @@ use crate::{
     db::{
         Conn, Db, Row, Tx,
         column::{moment, parsed},
+        contention::turn,
         query, query_scalar,
     },
     event::outbox::{Draft, publish},
@@ -106,6 +107,7 @@ pub(crate) async fn register(
     let at = now.timestamp().map_err(|_| ReleaseError::Clock { now })?;
     let candidate = verify(published, trust, PRODUCT, at)?;
     let mut tx = db.begin().await?;
+    turn(&mut tx, "releases").await?;
     let stored = same_version(&mut tx, &candidate, trust).await?;
     let known = Known {
         same_version: stored.as_ref(),

@@ -16,6 +16,7 @@ use super::{
     store::{self, StoreError},
 };
 use crate::clock::{Moment, Stopwatch};
+use crate::db::contention::retried;
 
 /// The running controller.
 #[derive(Debug)]
@@ -61,7 +62,7 @@ pub(crate) async fn pass_all(services: &Services) -> Option<Moment> {
     };
     let mut next: Option<Moment> = None;
     for id in ids {
-        match pass(services, &id, Moment::now()).await {
+        match retried(|| pass(services, &id, Moment::now)).await {
             Ok(passed) => {
                 services.tell_stale(passed.stale);
                 let due = passed.next.map(|(at, _)| at);
@@ -91,10 +92,17 @@ pub(crate) struct Passed {
 pub(crate) async fn pass(
     services: &Services,
     id: &RolloutId,
-    now: Moment,
+    clock: impl Fn() -> Moment,
 ) -> Result<Passed, StoreError> {
     let mut tx = services.db.begin().await?;
     let mut passed = Passed::default();
+    let locked = store::lock_if_free(&mut tx, id).await?;
+    // Read under the lock: a process that was stopped before it does not plan for a time that has passed.
+    let now = clock();
+    if !locked {
+        passed.next = Some((now.plus(limits::ELSEWHERE), Wakeup::Elsewhere));
+        return Ok(passed);
+    }
     let mut changes = 0_u32;
     let mut events = Vec::new();
     for _ in 0..limits::PLANS_PER_PASS_MAX {

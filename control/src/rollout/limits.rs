@@ -12,6 +12,9 @@ pub(crate) const START_UP: Duration = Duration::from_secs(300);
 /// The longest rest of the controller. Every pass knows when the next is due; this only catches what nobody thought of.
 pub(crate) const SAFETY_NET: Duration = Duration::from_secs(30);
 
+/// Before a rollout that another process was passing over is looked at again. A pass takes milliseconds.
+pub(crate) const ELSEWHERE: Duration = Duration::from_millis(20);
+
 /// Plans made one after another in one pass: each opens a wave or settles one, so ten waves need twenty and the last.
 pub(crate) const PLANS_PER_PASS_MAX: u32 = 32;
 

@@ -200,6 +200,8 @@ pub(crate) enum Wakeup {
     OfflineTooLong,
     /// A node that succeeded will have been away long enough to count as failed.
     Lost,
+    /// Another process has the rollout, and may not have seen what this one was woken for.
+    Elsewhere,
 }
 
 impl Plan {

@@ -28,7 +28,7 @@ use super::{
 use crate::{
     api::rollout::{AbortRollout, ListRollouts, OneRollout, PauseRollout, Rollout, Rollouts},
     clock::Moment,
-    db::Db,
+    db::{Db, contention::retried},
     metrics::Metrics,
 };
 
@@ -136,7 +136,7 @@ pub(crate) async fn pause(
 ) -> Result<Rollout, RolloutError> {
     let reason = check::reason(request.reason, "paused by an operator")?;
     let target = (&request.tenant_id, &request.rollout_id);
-    call(services, actor, target, Call::Pause { reason }).await
+    call(services, actor, target, &Call::Pause { reason }).await
 }
 
 /// `rollouts.resume`
@@ -146,7 +146,7 @@ pub(crate) async fn resume(
     request: OneRollout,
 ) -> Result<Rollout, RolloutError> {
     let target = (&request.tenant_id, &request.rollout_id);
-    call(services, actor, target, Call::Resume).await
+    call(services, actor, target, &Call::Resume).await
 }
 
 /// `rollouts.abort`
@@ -162,17 +162,27 @@ pub(crate) async fn abort(
         Flights::Fail
     };
     let target = (&request.tenant_id, &request.rollout_id);
-    call(services, actor, target, Call::Abort { reason, flights }).await
+    call(services, actor, target, &Call::Abort { reason, flights }).await
 }
 
 /// Carries out an operator's call under the same lock as a pass, and answers with what it left.
 async fn call(
     services: &Services,
     actor: &str,
+    target: (&TenantId, &RolloutId),
+    call: &Call,
+) -> Result<Rollout, RolloutError> {
+    retried(|| call_once(services, actor, target, call)).await
+}
+
+async fn call_once(
+    services: &Services,
+    actor: &str,
     (tenant, id): (&TenantId, &RolloutId),
-    call: Call,
+    call: &Call,
 ) -> Result<Rollout, RolloutError> {
     let mut tx = services.db.begin().await?;
+    store::lock(&mut tx, id).await?;
     // The time is taken under the lock: a call that had to wait is not older than the pass that it waited for.
     let now = Moment::now();
     if store::read::one(&mut tx, tenant, id).await?.is_none() {
@@ -182,7 +192,7 @@ async fn call(
         .await?
         .ok_or_else(|| RolloutError::no_rollout(id))?;
     let plan =
-        operator::plan(&snapshot, &call, actor, now).map_err(|ended| RolloutError::Ended {
+        operator::plan(&snapshot, call, actor, now).map_err(|ended| RolloutError::Ended {
             rollout: id.clone(),
             state: ended.state,
         })?;

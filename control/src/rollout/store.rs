@@ -15,7 +15,7 @@ use bc_protocol::id::RolloutId;
 use thiserror::Error;
 
 use crate::{
-    db::{Db, query_scalar},
+    db::{Db, Tx, query, query_scalar},
     release::store::ReleaseError,
 };
 
@@ -46,6 +46,41 @@ pub(crate) enum StoreError {
         /// The state that the plan saw.
         expected: &'static str,
     },
+}
+
+/// Takes the locks of a pass and of an operator's call: the rollout's, then its pools'. Waits for whoever has them.
+pub(crate) async fn lock(tx: &mut Tx, id: &RolloutId) -> Result<(), sqlx::Error> {
+    query("SELECT id FROM rollouts WHERE id = $1")
+        .bind(id.as_str())
+        .for_update()
+        .fetch_optional(&mut *tx)
+        .await?;
+    lock_pools_of(tx, id).await
+}
+
+/// As [`lock`], unless somebody else has the rollout: then it is false, and the rollout in good hands.
+pub(crate) async fn lock_if_free(tx: &mut Tx, id: &RolloutId) -> Result<bool, sqlx::Error> {
+    let locked = query("SELECT id FROM rollouts WHERE id = $1")
+        .bind(id.as_str())
+        .for_update_if_free()
+        .fetch_optional(&mut *tx)
+        .await?;
+    if locked.is_none() {
+        return Ok(false);
+    }
+    lock_pools_of(tx, id).await?;
+    Ok(true)
+}
+
+async fn lock_pools_of(tx: &mut Tx, id: &RolloutId) -> Result<(), sqlx::Error> {
+    query(
+        "SELECT id FROM pools WHERE id IN (SELECT pool_id FROM rollout_pools WHERE rollout_id = $1) ORDER BY id",
+    )
+    .bind(id.as_str())
+    .for_update()
+    .fetch_all(tx)
+    .await?;
+    Ok(())
 }
 
 /// Rollouts that a pass can change: those that are under way, and those that still hold places of nodes.

@@ -17,6 +17,7 @@ use crate::{
     db::{
         Conn, Db, Row,
         column::{moment, number, parsed, parsed_option, undecodable},
+        contention::{lock_nodes, retried},
         query,
     },
     release::store::{ReleaseError, by_version},
@@ -50,7 +51,7 @@ pub(crate) async fn current(
     if read.is_known() {
         return Ok(Some(read.spec()));
     }
-    renumber(db, node, trust, downloads_url).await
+    retried(|| renumber(db, node, trust, downloads_url)).await
 }
 
 /// Gives a spec that has changed its new generation. It is computed again under the lock: what was read before may be
@@ -61,7 +62,8 @@ async fn renumber(
     trust: &Trust,
     downloads_url: &str,
 ) -> Result<Option<NodeSpec>, SpecError> {
-    let mut tx = db.begin().await?;
+    let mut tx = db.begin_at_one_moment().await?;
+    lock_nodes(&mut tx, [node]).await?;
     let Some(mut read) = read(&mut tx, node, trust, downloads_url).await? else {
         return Ok(None);
     };

@@ -211,7 +211,9 @@ async fn places_outlive_rollouts_and_are_given_back() {
     fleet.report(&node, facts.clone()).await;
 
     let late = Moment::now().plus(Duration::from_secs(901));
-    controller::pass(&fleet.services, &id, late).await.unwrap();
+    controller::pass(&fleet.services, &id, || late)
+        .await
+        .unwrap();
     let failed = fleet.get(&id).await;
     assert_eq!(
         states(&failed, RowState::Failed),

@@ -66,15 +66,15 @@ INSERT INTO node_facts (node_id, connect_seq, report, session_id, gateway_id, li
     online, since, version, sequence, digest, floor, trial_attempt, attempt_id, attempt_outcome,
     attempt_final, attempt_code, attempt_message, held, observed_generation, facts, reported_at)
 VALUES ($1, $2, $3, $4, $5, $6, 0,
-    (SELECT ended_seq < $2 FROM nodes WHERE id = $1), $7, $8, $9, $10, $11, $12, $13, $14,
+    (SELECT CASE WHEN ended_seq < $2 THEN 1 ELSE 0 END FROM nodes WHERE id = $1), $7, $8, $9, $10, $11, $12, $13, $14,
     $15, $16, $17, $18, $19, $20, $7)
 ON CONFLICT (node_id) DO UPDATE SET
     connect_seq = excluded.connect_seq, report = excluded.report,
     session_id = excluded.session_id, gateway_id = excluded.gateway_id, link = excluded.link,
-    upgrade_only = CASE WHEN excluded.connect_seq > connect_seq THEN 0 ELSE upgrade_only END,
-    since = CASE WHEN excluded.connect_seq > connect_seq AND online <> excluded.online
-                 THEN excluded.since ELSE since END,
-    online = CASE WHEN excluded.connect_seq > connect_seq THEN excluded.online ELSE online END,
+    upgrade_only = CASE WHEN excluded.connect_seq > node_facts.connect_seq THEN 0 ELSE node_facts.upgrade_only END,
+    since = CASE WHEN excluded.connect_seq > node_facts.connect_seq AND node_facts.online <> excluded.online
+                 THEN excluded.since ELSE node_facts.since END,
+    online = CASE WHEN excluded.connect_seq > node_facts.connect_seq THEN excluded.online ELSE node_facts.online END,
     version = excluded.version, sequence = excluded.sequence, digest = excluded.digest,
     floor = excluded.floor, trial_attempt = excluded.trial_attempt,
     attempt_id = excluded.attempt_id, attempt_outcome = excluded.attempt_outcome,
@@ -82,9 +82,9 @@ ON CONFLICT (node_id) DO UPDATE SET
     attempt_message = excluded.attempt_message, held = excluded.held,
     observed_generation = excluded.observed_generation, facts = excluded.facts,
     reported_at = excluded.reported_at
-WHERE excluded.connect_seq > connect_seq
-   OR (excluded.connect_seq = connect_seq AND excluded.session_id = session_id
-       AND excluded.report > report)";
+WHERE excluded.connect_seq > node_facts.connect_seq
+   OR (excluded.connect_seq = node_facts.connect_seq AND excluded.session_id = node_facts.session_id
+       AND excluded.report > node_facts.report)";
 
 /// Notes what only the opening of a session tells, and that it lives: also after its gateway was not linked for a while.
 pub(super) async fn name_session(
@@ -97,7 +97,7 @@ pub(super) async fn name_session(
         "UPDATE node_facts SET gateway_id = $4, link = $5, upgrade_only = $6,
              since = CASE WHEN online = 0 AND (SELECT ended_seq < $2 FROM nodes WHERE id = $1)
                           THEN $7 ELSE since END,
-             online = (SELECT ended_seq < $2 FROM nodes WHERE id = $1)
+             online = (SELECT CASE WHEN ended_seq < $2 THEN 1 ELSE 0 END FROM nodes WHERE id = $1)
          WHERE node_id = $1 AND connect_seq = $2 AND session_id = $3",
     )
     .bind(session.node.as_str())

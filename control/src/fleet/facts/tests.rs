@@ -34,13 +34,13 @@ async fn fleet() -> (Db, tempfile::TempDir) {
     for statement in [
         "INSERT INTO pools (id, tenant, name, budget_ppm, nodes, created_at) VALUES ('p', 'root', 'p', 0, 1, 0)",
         "INSERT INTO join_tokens (id, tenant, pool_id, secret_sha256, uses_max, expires_at, created_at, created_by)
-         VALUES ('t', 'root', 'p', x'00', 1, 0, 0, 'x')",
+         VALUES ('t', 'root', 'p', cast('' AS BLOB), 1, 0, 0, 'x')",
     ] {
         query(statement).execute(&mut *tx).await.unwrap();
     }
     query(
         "INSERT INTO nodes (id, tenant, pool_id, join_token_id, spki, labels, joined_at)
-         VALUES ($1, 'root', 'p', 't', x'00', '{}', 0)",
+         VALUES ($1, 'root', 'p', 't', cast('' AS BLOB), '{}', 0)",
     )
     .bind(node().as_str())
     .execute(&mut *tx)
@@ -49,7 +49,7 @@ async fn fleet() -> (Db, tempfile::TempDir) {
     for name in ["a", "b"] {
         query(
             "INSERT INTO gateways (id, name, url, token_sha256, token_expires_at, created_at, created_by)
-             VALUES ($1, $2, 'wss://x/session', x'00', 0, 0, 'x')",
+             VALUES ($1, $2, 'wss://x/session', cast('' AS BLOB), 0, 0, 'x')",
         )
         .bind(gateway(name).as_str())
         .bind(name)

@@ -79,7 +79,7 @@ impl Site {
     async fn counts(&self) -> (u32, i64, i64) {
         let pool = pool::get(&self.db, &self.pool).await.unwrap();
         let count = |sql: &'static str| query_scalar(sql).fetch_one(self.db.reader());
-        let uses = count("SELECT coalesce(sum(uses), 0) FROM join_tokens").await;
+        let uses = count("SELECT cast(coalesce(sum(uses), 0) AS BIGINT) FROM join_tokens").await;
         let events = count("SELECT count(*) FROM events WHERE type = 'node.joined'").await;
         (pool.nodes, uses.unwrap(), events.unwrap())
     }

@@ -345,7 +345,7 @@ async fn fill(db: &Db) {
         "INSERT INTO pools (id, tenant, name, budget_ppm, nodes, created_at)
          VALUES ('pool_00000000000000000000000000', 'root', 'p', 0, 3, 0)",
         "INSERT INTO join_tokens (id, tenant, pool_id, secret_sha256, uses_max, expires_at, created_at, created_by)
-         VALUES ('t', 'root', 'pool_00000000000000000000000000', x'00', 1, 0, 0, 'x')",
+         VALUES ('t', 'root', 'pool_00000000000000000000000000', cast('' AS BLOB), 1, 0, 0, 'x')",
     ] {
         query(statement).execute(&mut *tx).await.unwrap();
     }
@@ -363,7 +363,7 @@ async fn fill(db: &Db) {
     for name in ["a", "b"] {
         query(
             "INSERT INTO gateways (id, name, url, token_sha256, token_expires_at, created_at, created_by)
-             VALUES ($1, $2, 'wss://x/session', x'00', 0, 0, 'x')",
+             VALUES ($1, $2, 'wss://x/session', cast('' AS BLOB), 0, 0, 'x')",
         )
         .bind(GatewayId::derived(&[name.as_bytes()]).as_str())
         .bind(name)

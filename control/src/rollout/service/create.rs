@@ -12,7 +12,7 @@ use crate::{
     api::rollout::{CreateRollout, Rollout},
     chance,
     clock::Moment,
-    db::Tx,
+    db::{Tx, contention::retried},
     event::outbox::{Draft, publish},
     release::store::by_version,
     rollout::{
@@ -32,25 +32,33 @@ pub(crate) async fn create(
     request: CreateRollout,
 ) -> Result<Rollout, RolloutError> {
     let checked = check::create(&request)?;
+    retried(|| create_once(services, actor, &request, &checked)).await
+}
+
+async fn create_once(
+    services: &Services,
+    actor: &str,
+    request: &CreateRollout,
+    checked: &Checked,
+) -> Result<Rollout, RolloutError> {
     let mut tx = services.db.begin().await?;
-    let now = Moment::now();
-    let id = id(actor, &request, now);
+    let id = id(actor, request, Moment::now());
     if let Some(stored) = store::create::version_of(&mut tx, &id).await? {
         if stored != request.version {
             return Err(RolloutError::KeyTaken {
                 rollout: id,
                 stored,
-                asked: request.version,
+                asked: request.version.clone(),
             });
         }
-        return answer(&mut tx, &request, &id).await;
+        return answer(&mut tx, request, &id).await;
     }
     let release = by_version(&mut tx, &request.version, &services.trust)
         .await?
         .ok_or_else(|| RolloutError::NoRelease {
             version: request.version.clone(),
         })?;
-    let pools = pools(&mut tx, &request, &checked).await?;
+    let pools = pools(&mut tx, request, checked).await?;
     let new = New {
         terms: Terms {
             id: id.clone(),
@@ -63,12 +71,13 @@ pub(crate) async fn create(
         },
         tenant: &request.tenant_id,
         actor,
-        waves: checked.waves,
-        reach: checked.reach,
-        at: now,
+        waves: checked.waves.clone(),
+        reach: checked.reach.clone(),
+        // Under the locks: of two over one pool, the later is the newer.
+        at: Moment::now(),
     };
     let stale = write(&mut tx, &new, &pools).await?;
-    let rollout = answer(&mut tx, &request, &id).await?;
+    let rollout = answer(&mut tx, request, &id).await?;
     tx.commit().await?;
     tracing::info!(rollout = %id, actor, version = %rollout.version, "rollout.started");
     services.tell_stale(stale);
@@ -93,7 +102,7 @@ async fn pools(
     request: &CreateRollout,
     checked: &Checked,
 ) -> Result<BTreeSet<PoolId>, RolloutError> {
-    let tenants = store::create::pools(tx, &request.tenant_id).await?;
+    let tenants = store::create::pools(tx, &request.tenant_id, checked.pools.as_ref()).await?;
     if let Reach::Nodes(nodes) = &checked.reach
         && let Some(node) = store::create::stranger(tx, &request.tenant_id, nodes).await?
     {

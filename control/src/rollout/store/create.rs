@@ -87,16 +87,34 @@ pub(crate) struct Member {
     pub start: RowState,
 }
 
-/// The tenant's unarchived pools.
+/// The tenant's unarchived pools, or those of `listed` that are among them. They are locked, so that no two rollouts over
+/// one pool are created at once.
 pub(crate) async fn pools(
-    conn: &mut Conn,
+    tx: &mut Tx,
     tenant: &TenantId,
+    listed: Option<&BTreeSet<PoolId>>,
 ) -> Result<BTreeSet<PoolId>, sqlx::Error> {
-    let rows = query("SELECT id FROM pools WHERE tenant = $1 AND archived_at IS NULL")
-        .bind(tenant.as_str())
-        .fetch_all(conn)
-        .await?;
-    rows.iter().map(|row| parsed(row, "id")).collect()
+    let Some(listed) = listed else {
+        let rows =
+            query("SELECT id FROM pools WHERE tenant = $1 AND archived_at IS NULL ORDER BY id")
+                .bind(tenant.as_str())
+                .for_update()
+                .fetch_all(tx)
+                .await?;
+        return rows.iter().map(|row| parsed(row, "id")).collect();
+    };
+    let mut found = BTreeSet::new();
+    for pool in listed {
+        let row =
+            query("SELECT id FROM pools WHERE id = $1 AND tenant = $2 AND archived_at IS NULL")
+                .bind(pool.as_str())
+                .bind(tenant.as_str())
+                .for_update()
+                .fetch_optional(&mut *tx)
+                .await?;
+        found.extend(row.map(|_| pool.clone()));
+    }
+    Ok(found)
 }
 
 /// The first of `nodes` that is none of the tenant's.
@@ -290,9 +308,9 @@ const ROWS: &str =
 pub(crate) async fn rival(tx: &mut Tx, id: &RolloutId) -> Result<Option<RolloutId>, sqlx::Error> {
     let rival: Option<String> = query_scalar(
         "SELECT o.id FROM rollouts o
-         CROSS JOIN rollout_nodes theirs ON theirs.rollout_id = o.id
-         CROSS JOIN rollout_nodes ours ON ours.node_id = theirs.node_id AND ours.rollout_id = $1
-         WHERE o.state IN ('running', 'paused') AND o.id <> $1 LIMIT 1",
+         CROSS JOIN rollout_nodes theirs CROSS JOIN rollout_nodes ours
+         WHERE theirs.rollout_id = o.id AND ours.node_id = theirs.node_id AND ours.rollout_id = $1
+           AND o.state IN ('running', 'paused') AND o.id <> $1 LIMIT 1",
     )
     .bind(id.as_str())
     .fetch_optional(&mut **tx)

@@ -2,7 +2,9 @@
 //!
 //! Each begins at an index that leads to what it looks for: the few rows in flight, pending in the open wave, failed in
 //! it, or gone away. None reads all rows of a rollout. Where a part is materialized, that is why: without statistics
-//! SQLite prefers the primary key to an index that does not hold every column, and the key holds everybody.
+//! SQLite prefers the primary key to an index that does not hold every column, and the key holds everybody. It takes the
+//! sides of a CROSS JOIN in the order in which they are written, and so they stand in the order of fewest rows; PostgreSQL,
+//! which has statistics, chooses for itself. What joins them is in WHERE, where both take it.
 
 use super::node::columns;
 
@@ -14,9 +16,9 @@ pub(super) const FLIGHTS: &str = concat!(
     columns!(),
     ", EXISTS (SELECT 1 FROM daemon_releases d WHERE d.version = r.from_version) AS from_registered
      , EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = r.node_id AND d.reason <> r.rollout_id) AS shared
-     FROM i CROSS JOIN rollout_nodes r ON r.rollout_id = $1 AND r.place = i.place
+     FROM i CROSS JOIN rollout_nodes r
      JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
-     ORDER BY r.place"
+     WHERE r.rollout_id = $1 AND r.place = i.place ORDER BY r.place"
 );
 
 /// Pending rows of one wave, in order.
@@ -26,28 +28,28 @@ pub(super) const PENDING: &str = concat!(
      SELECT ",
     columns!(),
     ", (SELECT min(d.reason) FROM disruptions d WHERE d.node_id = r.node_id) AS disrupted_by
-     FROM i CROSS JOIN rollout_nodes r ON r.rollout_id = $1 AND r.place = i.place
+     FROM i CROSS JOIN rollout_nodes r
      JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
-     ORDER BY r.place"
+     WHERE r.rollout_id = $1 AND r.place = i.place ORDER BY r.place"
 );
 
 /// Pending rows of later waves whose node is removed, in maintenance or in an archived pool. Read from the few such
 /// nodes, not from the many rows that wait.
 pub(super) const OUT_OF_SCOPE: &str = concat!(
     "WITH i AS MATERIALIZED (
-         SELECT n.id FROM rollout_pools p CROSS JOIN nodes n ON n.pool_id = p.pool_id
-         WHERE p.rollout_id = $1 AND (n.removed_at IS NOT NULL OR n.maintenance = 1)
-           AND (n.removed_at IS NOT NULL OR $3)
+         SELECT n.id FROM rollout_pools p CROSS JOIN nodes n
+         WHERE p.rollout_id = $1 AND n.pool_id = p.pool_id AND (n.removed_at IS NOT NULL OR n.maintenance = 1)
+           AND (n.removed_at IS NOT NULL OR $3 = 1)
          UNION
-         SELECT n.id FROM rollout_pools p CROSS JOIN pools q ON q.id = p.pool_id
-         CROSS JOIN nodes n ON n.pool_id = p.pool_id
-         WHERE p.rollout_id = $1 AND q.archived_at IS NOT NULL AND n.removed_at IS NULL)
+         SELECT n.id FROM rollout_pools p CROSS JOIN pools q CROSS JOIN nodes n
+         WHERE p.rollout_id = $1 AND q.id = p.pool_id AND n.pool_id = p.pool_id
+           AND q.archived_at IS NOT NULL AND n.removed_at IS NULL)
      SELECT ",
     columns!(),
     ", NULL AS disrupted_by
-     FROM i CROSS JOIN rollout_nodes r ON r.node_id = i.id AND r.rollout_id = $1
+     FROM i CROSS JOIN rollout_nodes r
      JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
-     WHERE r.state = 'pending' AND r.wave > $2 ORDER BY r.place"
+     WHERE r.node_id = i.id AND r.rollout_id = $1 AND r.state = 'pending' AND r.wave > $2 ORDER BY r.place"
 );
 
 /// Settled rows whose node still holds a place.
@@ -55,9 +57,9 @@ pub(super) const LINGERING: &str = concat!(
     "SELECT ",
     columns!(),
     ", EXISTS (SELECT 1 FROM disruptions o WHERE o.node_id = d.node_id AND o.reason <> d.reason) AS shared
-     FROM disruptions d CROSS JOIN rollout_nodes r ON r.node_id = d.node_id AND r.rollout_id = d.reason
-     JOIN nodes n ON n.id = d.node_id LEFT JOIN node_facts f ON f.node_id = d.node_id
-     WHERE d.reason = $1 AND r.state NOT IN ('upgrading', 'rolling-back') ORDER BY r.place"
+     FROM disruptions d CROSS JOIN rollout_nodes r
+     JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
+     WHERE d.reason = $1 AND r.node_id = d.node_id AND r.rollout_id = d.reason AND r.state NOT IN ('upgrading', 'rolling-back') ORDER BY r.place"
 );
 
 /// Failed rows of one wave, by code.
@@ -65,24 +67,54 @@ pub(super) const TROUBLES: &str = "
     WITH i AS MATERIALIZED (
         SELECT place FROM rollout_nodes WHERE rollout_id = $1 AND state = 'failed' AND wave = $2)
     SELECT coalesce(r.error_code, 'failed') AS code, count(*) AS nodes
-    FROM i CROSS JOIN rollout_nodes r ON r.rollout_id = $1 AND r.place = i.place GROUP BY 1";
+    FROM i CROSS JOIN rollout_nodes r WHERE r.rollout_id = $1 AND r.place = i.place GROUP BY 1";
 
 /// Succeeded rows of one wave whose node has gone away since.
 pub(super) const LOST: &str = "
     SELECT f.node_id, f.since
-    FROM node_facts f CROSS JOIN rollout_nodes r ON r.node_id = f.node_id AND r.rollout_id = $1
-    WHERE f.online = 0 AND f.since >= $3
+    FROM node_facts f CROSS JOIN rollout_nodes r
+    WHERE r.node_id = f.node_id AND r.rollout_id = $1 AND f.online = 0 AND f.since >= $3
       AND r.wave = $2 AND r.state = 'succeeded' AND f.since >= r.finished_at";
 
 #[cfg(test)]
 mod tests {
     use super::{FLIGHTS, LINGERING, LOST, OUT_OF_SCOPE, PENDING, TROUBLES};
-    use crate::db::{query_text, tests::fresh};
+    use crate::db::{Conn, query, query_text, tests::fresh};
+
+    /// What the database would do for a query, a step a line.
+    async fn steps(conn: &mut Conn, text: &str) -> String {
+        let binds = text.matches("$2").count().min(1) + text.matches("$3").count().min(1);
+        let explained = match conn {
+            Conn::Sqlite(_) => query_text(format!("EXPLAIN QUERY PLAN {text}")),
+            Conn::Postgres(_) => {
+                // Empty tables are read fastest as a whole; large ones are meant here.
+                for setting in [
+                    "SET LOCAL enable_seqscan = off",
+                    "SET LOCAL enable_sort = off",
+                ] {
+                    query(setting).execute(&mut *conn).await.unwrap();
+                }
+                query_text(format!("EXPLAIN (COSTS OFF) {text}")).bind("rollout_x")
+            }
+        };
+        let explained = match conn {
+            Conn::Sqlite(_) => explained,
+            Conn::Postgres(_) => (0..binds).fold(explained, |query, _| query.bind(1_i64)),
+        };
+        let rows = explained.fetch_all(&mut *conn).await.unwrap();
+        let column = match conn {
+            Conn::Sqlite(_) => "detail",
+            Conn::Postgres(_) => "QUERY PLAN",
+        };
+        let steps: Vec<&str> = rows.iter().map(|row| row.get(column)).collect();
+        steps.join("\n")
+    }
 
     /// What a pass costs grows with what changed, not with the fleet.
     #[tokio::test]
     async fn no_query_of_a_pass_reads_every_row() {
         let (db, _dir) = fresh().await;
+        let mut tx = db.begin().await.unwrap();
         for (query, index) in [
             (FLIGHTS, "rollout_nodes_by_state"),
             (PENDING, "rollout_nodes_by_state"),
@@ -91,16 +123,14 @@ mod tests {
             (TROUBLES, "rollout_nodes_by_state"),
             (LOST, "node_facts_by_presence"),
         ] {
-            let rows = query_text(format!("EXPLAIN QUERY PLAN {query}"))
-                .fetch_all(db.reader())
-                .await
-                .unwrap();
-            let steps: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
-            let steps = steps.join("\n");
-            assert!(steps.contains(index), "{index} is not used:\n{steps}");
+            let steps = steps(&mut tx, query).await;
+            if matches!(*tx, Conn::Sqlite(_)) {
+                assert!(steps.contains(index), "{index} is not used:\n{steps}");
+            }
             let everything = |step: &str| {
                 (step.starts_with("SCAN") && step != "SCAN i")
                     || step.contains("USING PRIMARY KEY (rollout_id=?)")
+                    || step.contains("Seq Scan")
             };
             assert!(!steps.lines().any(everything), "{steps}");
         }

@@ -81,7 +81,7 @@ pub(crate) async fn newest(
     .await?;
     let waves = query(
         "SELECT w.* FROM (SELECT id FROM rollouts WHERE tenant = $1 ORDER BY created_at DESC, id DESC LIMIT $2) r
-         CROSS JOIN rollout_waves w ON w.rollout_id = r.id ORDER BY w.rollout_id, w.wave",
+         CROSS JOIN rollout_waves w WHERE w.rollout_id = r.id ORDER BY w.rollout_id, w.wave",
     )
     .bind(tenant.as_str())
     .bind(limits::LISTED_MAX)

@@ -43,7 +43,7 @@ impl Mirror {
                 .unwrap();
             query(
                 "INSERT INTO join_tokens (id, tenant, pool_id, secret_sha256, uses_max, expires_at, created_at, created_by)
-                 VALUES ($1, 'root', $1, x'00', 1, 0, 0, 'x')",
+                 VALUES ($1, 'root', $1, cast('' AS BLOB), 1, 0, 0, 'x')",
             )
             .bind(id)
             .execute(&mut *tx)
@@ -52,7 +52,7 @@ impl Mirror {
         }
         query(
             "INSERT INTO gateways (id, name, url, token_sha256, token_expires_at, created_at, created_by)
-             VALUES ('g', 'g', 'wss://x/session', x'00', 0, 0, 'x')",
+             VALUES ('g', 'g', 'wss://x/session', cast('' AS BLOB), 0, 0, 'x')",
         )
         .execute(&mut *tx)
         .await
@@ -173,8 +173,13 @@ impl Mirror {
             .working_on
             .as_ref()
             .map(|id| serde_json::json!({ "attempt": id }));
+        query("DELETE FROM node_facts WHERE node_id = $1")
+            .bind(node.id.as_str())
+            .execute(&mut *self.tx)
+            .await
+            .unwrap();
         query(
-            "INSERT OR REPLACE INTO node_facts (node_id, connect_seq, report, session_id, gateway_id, link, upgrade_only,
+            "INSERT INTO node_facts (node_id, connect_seq, report, session_id, gateway_id, link, upgrade_only,
                  online, since, version, sequence, digest, floor, trial_attempt, attempt_id, attempt_outcome,
                  attempt_final, attempt_code, attempt_message, held, observed_generation, facts, reported_at)
              VALUES ($1, 1, 1, 's', 'g', 1, 0, $2, $3, $4, 0, '', $5, $6, $7, $8, $9, $10, $11, $12, 0, $13, 0)",

@@ -99,7 +99,7 @@ async fn nothing_starts_after_a_pause_has_answered() {
             tokio::spawn(async move {
                 for _ in 0..5 {
                     let now = Moment::now();
-                    controller::pass(&services, &id, now).await.unwrap();
+                    controller::pass(&services, &id, || now).await.unwrap();
                 }
             })
         };
@@ -118,7 +118,7 @@ async fn nothing_starts_after_a_pause_has_answered() {
         {
             fleet.obeys(node).await;
         }
-        controller::pass(&fleet.services, &id, Moment::now())
+        controller::pass(&fleet.services, &id, Moment::now)
             .await
             .unwrap();
         assert_eq!(fleet.get(&id).await.nodes.pending, pending, "round {round}");

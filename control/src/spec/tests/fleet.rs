@@ -72,7 +72,7 @@ impl Fleet {
         let mut tx = self.services.db.begin().await.unwrap();
         query(
             "INSERT INTO gateways (id, name, url, token_sha256, token_expires_at, created_at, created_by)
-             VALUES ($1, 'g', 'wss://x/session', x'00', 0, 0, 'x')",
+             VALUES ($1, 'g', 'wss://x/session', cast('' AS BLOB), 0, 0, 'x')",
         )
         .bind(gateway().as_str())
         .execute(&mut *tx)
@@ -98,7 +98,7 @@ impl Fleet {
         .unwrap();
         query(
             "INSERT INTO join_tokens (id, tenant, pool_id, secret_sha256, uses_max, expires_at, created_at, created_by)
-             VALUES ($1, 'root', $1, x'00', 1, 0, 0, 'x')",
+             VALUES ($1, 'root', $1, cast('' AS BLOB), 1, 0, 0, 'x')",
         )
         .bind(pool.as_str())
         .execute(&mut *tx)
@@ -260,7 +260,7 @@ impl Fleet {
             "rollouts" => "SELECT count(*) FROM rollouts",
             "rollout_nodes" => "SELECT count(*) FROM rollout_nodes",
             "disruptions" => "SELECT count(*) FROM disruptions",
-            "disrupted" => "SELECT sum(disrupted) FROM pools",
+            "disrupted" => "SELECT cast(sum(disrupted) AS BIGINT) FROM pools",
             _ => panic!("no such count: {table}"),
         };
         query_scalar(query)

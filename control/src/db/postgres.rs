@@ -1,0 +1,127 @@
+//! PostgreSQL: one database that several control processes share.
+//!
+//! Takes where the server is, gives connections that write and others that cannot. Each has time-outs: a process that
+//! was stopped in the middle of a transaction loses it, and with it the locks for which others wait.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use sqlx::{
+    Connection as _, PgConnection, PgPool,
+    postgres::{PgConnectOptions, PgPoolOptions, PgSslMode},
+};
+
+use super::{DbError, migrations};
+
+/// Releases before this one lack what the schema uses.
+const OLDEST: i64 = 150_000;
+
+/// Connections of each kind, where the configuration names no other number.
+pub(crate) const CONNECTIONS_DEFAULT: u32 = 10;
+
+/// How long somebody waits for a connection before he is told that there is none.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// No statement of ours needs nearly as long. In milliseconds, as the server counts.
+const STATEMENT_TIMEOUT_MS: u32 = 30_000;
+
+/// Locks are held for milliseconds. Whoever holds one for so long is stuck, and loses it by the next limit.
+const LOCK_TIMEOUT_MS: u32 = 15_000;
+
+/// A transaction that says nothing for so long belongs to a process that was stopped.
+const IDLE_TIMEOUT_MS: u32 = 10_000;
+
+/// Where a server is, and how many connections to keep.
+#[derive(Clone)]
+pub(crate) struct Server {
+    options: PgConnectOptions,
+    connections_max: u32,
+}
+
+impl Server {
+    /// Reads `postgres://USER@HOST[:PORT]/DATABASE`. Off this machine the server has to prove who it is, unless the
+    /// address itself says otherwise.
+    pub(crate) fn parse(url: &str) -> Result<Self, sqlx::Error> {
+        let mut options = PgConnectOptions::from_str(url)?;
+        let is_near = options.get_socket().is_some()
+            || ["localhost", "127.0.0.1", "::1", "[::1]"].contains(&options.get_host());
+        if !is_near && !url.contains("sslmode") && !url.contains("ssl-mode") {
+            options = options.ssl_mode(PgSslMode::VerifyFull);
+        }
+        Ok(Self {
+            options,
+            connections_max: CONNECTIONS_DEFAULT,
+        })
+    }
+
+    /// With a password that came another way than by the address.
+    #[must_use]
+    pub(crate) fn with_password(mut self, password: &str) -> Self {
+        self.options = self.options.password(password);
+        self
+    }
+
+    /// With another number of connections of each kind.
+    #[must_use]
+    pub(crate) fn with_connections(mut self, max: u32) -> Self {
+        self.connections_max = max;
+        self
+    }
+
+    fn bounded(&self) -> PgConnectOptions {
+        self.options
+            .clone()
+            .application_name("better-compute")
+            .options([
+                ("statement_timeout", STATEMENT_TIMEOUT_MS.to_string()),
+                ("lock_timeout", LOCK_TIMEOUT_MS.to_string()),
+                (
+                    "idle_in_transaction_session_timeout",
+                    IDLE_TIMEOUT_MS.to_string(),
+                ),
+            ])
+    }
+
+    fn pool(&self) -> PgPoolOptions {
+        PgPoolOptions::new()
+            .max_connections(self.connections_max)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+    }
+}
+
+/// Without the password.
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("host", &self.options.get_host())
+            .field("database", &self.options.get_database())
+            .field("connections_max", &self.connections_max)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Connects, and brings the schema up to this build's. Gives writers and readers.
+pub(super) async fn open(server: &Server) -> Result<(PgPool, PgPool), DbError> {
+    // Without time-outs: a step of the schema's history may take long. Of several processes that start at once, one takes
+    // the steps and the others wait for it.
+    let mut conn = PgConnection::connect_with(&server.options).await?;
+    check_version(&mut conn).await?;
+    migrations::postgres().run(&mut conn).await?;
+    conn.close().await?;
+    let options = server.bounded();
+    let writer = server.pool().connect_with(options.clone()).await?;
+    let read_only = options.options([("default_transaction_read_only", "on")]);
+    let reader = server.pool().connect_with(read_only).await?;
+    Ok((writer, reader))
+}
+
+async fn check_version(conn: &mut PgConnection) -> Result<(), DbError> {
+    let (number, found): (i64, String) = sqlx::query_as(
+        "SELECT current_setting('server_version_num')::bigint, current_setting('server_version')",
+    )
+    .fetch_one(conn)
+    .await?;
+    if number >= OLDEST {
+        return Ok(());
+    }
+    Err(DbError::Postgres { found })
+}
