@@ -14,6 +14,7 @@ mod client;
 mod completions;
 mod config;
 mod contexts;
+mod events;
 mod exit;
 mod failure;
 mod gateways;
@@ -36,6 +37,7 @@ mod settings;
 mod sheet;
 mod span;
 mod tokens;
+mod webhooks;
 
 use exit::Exit;
 use failure::Failure;
@@ -87,6 +89,10 @@ enum RemoteCommand {
     Gateways(gateways::GatewaysCommand),
     #[command(subcommand)]
     Tokens(tokens::TokensCommand),
+    #[command(subcommand)]
+    Events(events::EventsCommand),
+    #[command(subcommand)]
+    Webhooks(webhooks::WebhooksCommand),
 }
 
 /// Commands that are about this program itself.
@@ -166,6 +172,8 @@ impl RemoteCommand {
             Self::JoinTokens(command) => command.run(online).await,
             Self::Gateways(command) => command.run(online).await,
             Self::Tokens(command) => command.run(online).await,
+            Self::Events(command) => command.run(online).await,
+            Self::Webhooks(command) => command.run(online).await,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! the token to somebody else, and never waits for ever.
 
 mod error;
+mod stream;
 mod tls;
 
 use std::time::Duration;
@@ -24,6 +25,7 @@ use super::{
 };
 use crate::api::error::{ErrorBody, ErrorObject};
 pub(super) use error::{CallError, Refusal};
+pub(super) use stream::{EventStream, Told};
 pub(super) use tls::Roots;
 
 /// A control, and who calls it.
@@ -121,6 +123,11 @@ impl Client {
             }
         }
         self.call(method, request).await
+    }
+
+    /// Where control is.
+    pub(super) fn base(&self) -> &Url {
+        &self.base
     }
 
     /// The error of a control that has been asked again and again.

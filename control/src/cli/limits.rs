@@ -17,6 +17,15 @@ pub(super) const ANSWER_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Fast enough for a progress bar, slow enough for a server that has other things to do.
 pub(super) const POLL_EVERY: Duration = Duration::from_millis(300);
 
+/// How often one looks at a rollout of which events tell: what they do not tell is seen then.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Control gives a sign of life every fifteen seconds where nothing happens.
+pub(super) const STREAM_SILENCE_MAX: Duration = Duration::from_secs(45);
+
+/// No event is nearly as long.
+pub(super) const EVENT_BYTES_MAX: usize = 1024 * 1024;
+
 /// How long a watch goes on without an answer: a control that restarts must not end it.
 pub(super) const WATCH_PATIENCE: Duration = Duration::from_secs(60);
 

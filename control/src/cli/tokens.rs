@@ -8,22 +8,31 @@ use super::{
     issued::Issued,
     online::Online,
     print::{Detail, View},
-    sheet::{Cell, Sheet},
+    sheet::{Cell, Sheet, second},
 };
-use crate::api::fleet::NewToken;
+use crate::api::{
+    access::{Token, Tokens},
+    fleet::NewToken,
+};
 
 mod create;
+mod list;
+mod revoke;
 
-/// Make API tokens
+/// Make API tokens, and take them back
 #[derive(Debug, Subcommand)]
 pub(super) enum TokensCommand {
     Create(create::Create),
+    List(list::List),
+    Revoke(revoke::Revoke),
 }
 
 impl TokensCommand {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
         match self {
             Self::Create(command) => command.run(online).await,
+            Self::List(command) => command.run(online).await,
+            Self::Revoke(command) => command.run(online).await,
         }
     }
 }
@@ -41,5 +50,42 @@ impl View for NewToken {
 impl Issued for NewToken {
     fn token(&self) -> &str {
         &self.token
+    }
+}
+
+impl View for Token {
+    fn sheet(&self, _detail: Detail) -> Sheet {
+        Sheet::fields(vec![
+            ("id", Cell::new(&self.id)),
+            ("subject", Cell::new(&self.subject)),
+            ("permissions", Cell::new(self.permissions.join(" "))),
+            ("created", Cell::new(second(self.created_at))),
+            ("revoked", Cell::optional(self.revoked_at.map(second))),
+        ])
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.id.to_string()]
+    }
+}
+
+impl View for Tokens {
+    fn sheet(&self, _detail: Detail) -> Sheet {
+        let rows = self.tokens.iter().map(|token| {
+            vec![
+                Cell::new(&token.id),
+                Cell::new(&token.subject),
+                Cell::new(token.permissions.join(" ")),
+                Cell::new(second(token.created_at)),
+                Cell::optional(token.revoked_at.map(second)),
+            ]
+        });
+        let header = ["ID", "SUBJECT", "PERMISSIONS", "CREATED", "REVOKED"];
+        Sheet::rows(&header, rows.collect())
+    }
+
+    fn names(&self) -> Vec<String> {
+        let ids = self.tokens.iter().map(|token| token.id.to_string());
+        ids.collect()
     }
 }

@@ -1,0 +1,42 @@
+//! `webhooks create`.
+
+use clap::Args;
+
+use crate::{
+    api::event::{CreateWebhook, NewWebhook},
+    cli::{exit::Exit, failure::Failure, issued::Destination, online::Online},
+};
+
+/// Send events of the tenant to an https address, from now on
+///
+/// Messages carry Standard Webhooks signatures. The secret that the receiver checks them with is shown once. An event
+/// is sent until the receiver answers with 200 to 299, for about two days; always under the same webhook-id, so that
+/// the receiver can leave out what it has had.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Create {
+    /// Where to send them
+    #[arg(long, value_name = "URL")]
+    url: String,
+    /// Only of this type, such as rollout.paused, or of this kind, such as 'node.*'; may be given several times
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    #[command(flatten)]
+    destination: Destination,
+}
+
+impl Create {
+    pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
+        let destination = self.destination.prepare()?;
+        let request = CreateWebhook {
+            tenant_id: online.client.tenant.clone(),
+            url: self.url,
+            types: self.types,
+        };
+        let answer = online
+            .client
+            .call::<NewWebhook>("webhooks/create", &request)
+            .await?;
+        destination.hand_over(&online.printer, answer)?;
+        Ok(Exit::Done)
+    }
+}
