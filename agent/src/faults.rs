@@ -3,6 +3,8 @@
 //! Takes the word that a build was given, or with the feature `faults` the environment; says of every place that can
 //! misbehave whether it does. Without the feature the answer is a constant no, and the compiler drops what hangs on it.
 
+pub(crate) mod binaries;
+
 #[cfg(feature = "faults")]
 use std::sync::OnceLock;
 #[cfg(feature = "faults")]
@@ -26,6 +28,20 @@ macro_rules! faults {
 faults! {
     /// `bcd node` starts and logs, and never opens a connection.
     NeverConnects = "never-connects",
+    /// `bcd node` ends as soon as it is started.
+    ExitsAtOnce = "exits-at-once",
+    /// `bcd node` dies of a signal as soon as it is started.
+    CrashesAtOnce = "crashes-at-once",
+    /// `bcd node` does nothing, and does not end when it is asked to.
+    HangsAtOnce = "hangs-at-once",
+    /// `bcd node` dies as soon as it is welcomed, every time.
+    CrashesWelcomed = "crashes-welcomed",
+    /// `bcd node` takes memory until it gets no more.
+    EatsMemory = "eats-memory",
+    /// `bcd node` opens files until it may open no more, and goes on.
+    EatsDescriptors = "eats-descriptors",
+    /// `bcd node` writes whatever it remembers in another form, and ends.
+    WritesNewerState = "writes-newer-state",
     /// A new file gets its name before its bytes are on the disk.
     NoFsync = "no-fsync",
     /// A new name is not flushed.

@@ -237,6 +237,9 @@ impl Listener {
         match news {
             News::Welcomed { gateway } => {
                 // First of all: the time until a trial is confirmed starts here.
+                if planted(Fault::CrashesWelcomed) {
+                    std::process::abort();
+                }
                 self.updates.welcomed();
                 self.note.begin(gateway);
                 self.note.save(&self.paths);

@@ -36,12 +36,15 @@ pub struct AgentBuild {
 pub enum Fault {
     /// It starts, and never opens a session.
     NeverConnects,
+    /// Whatever its environment says when it is started, if that says anything.
+    AsTold,
 }
 
 impl Fault {
-    fn word(self) -> &'static str {
+    fn word(self) -> Option<&'static str> {
         match self {
-            Self::NeverConnects => "never-connects",
+            Self::NeverConnects => Some("never-connects"),
+            Self::AsTold => None,
         }
     }
 }
@@ -59,10 +62,11 @@ pub async fn programs() -> Result<Programs> {
 pub async fn agent(build: AgentBuild, to: &Path) -> Result<()> {
     let mut cargo = cargo();
     cargo.env("BCD_VERSION", build.version);
-    match build.fault {
-        Some(fault) => cargo
-            .args(["--features", "bcd/faults"])
-            .env("BCD_FAULT", fault.word()),
+    if build.fault.is_some() {
+        cargo.args(["--features", "bcd/faults"]);
+    }
+    match build.fault.and_then(Fault::word) {
+        Some(word) => cargo.env("BCD_FAULT", word),
         None => cargo.env_remove("BCD_FAULT"),
     };
     if let Some(dir) = to.parent() {

@@ -221,39 +221,55 @@ impl Fleet {
         let token = self.join_token(pool, nodes)?;
         let id = self.pools.get(pool).context("no such pool")?.clone();
         for _ in 0..nodes {
-            let number = self.nodes.len() + 1;
-            let dir = self.dir().join(format!("node-{number}"));
-            std::fs::create_dir_all(&dir)?;
-            let config = dir.join("bcd.toml");
-            replace(&config, &self.node_config(&dir))?;
-            let joined = std::process::Command::new(&self.package)
-                .args(["join", "--config"])
-                .arg(&config)
-                .arg("--token-file")
-                .arg(&token)
-                .output()
-                .context("start bcd join")?;
-            anyhow::ensure!(
-                joined.status.success(),
-                "node {number} could not join: {}",
-                String::from_utf8_lossy(&joined.stderr)
-            );
-            let mut supervisor = Service::new(
-                &format!("node-{number}"),
-                &self.package,
-                &self.dir().join("logs"),
-            );
-            supervisor.args(["supervise", "--config"]).arg(&config);
-            supervisor.start()?;
-            let node = Node {
-                id: node_id(&dir)?,
-                pool: id.clone(),
-                dir,
-                supervisor,
-            };
-            self.nodes.push(node);
+            self.join_one(&id, &token, None)?;
         }
         Ok(())
+    }
+
+    /// Joins one node whose new binaries misbehave as `word` says, if they do as they are told.
+    pub fn join_told(&mut self, pool: usize, word: &str) -> Result<()> {
+        let token = self.join_token(pool, 1)?;
+        let id = self.pools.get(pool).context("no such pool")?.clone();
+        self.join_one(&id, &token, Some(word))
+    }
+
+    fn join_one(&mut self, pool: &str, token: &Path, told: Option<&str>) -> Result<()> {
+        let number = self.nodes.len() + 1;
+        let dir = self.dir().join(format!("node-{number}"));
+        std::fs::create_dir_all(&dir)?;
+        let config = dir.join("bcd.toml");
+        replace(&config, &self.node_config(&dir))?;
+        let joined = std::process::Command::new(&self.package)
+            .args(["join", "--config"])
+            .arg(&config)
+            .arg("--token-file")
+            .arg(token)
+            .output()
+            .context("start bcd join")?;
+        anyhow::ensure!(
+            joined.status.success(),
+            "node {number} could not join: {}",
+            String::from_utf8_lossy(&joined.stderr)
+        );
+        let logs = self.dir().join("logs");
+        let mut supervisor = Service::new(&format!("node-{number}"), &self.package, &logs);
+        supervisor.args(["supervise", "--config"]).arg(&config);
+        if let Some(word) = told {
+            supervisor.tell(word);
+        }
+        supervisor.start()?;
+        self.nodes.push(Node {
+            id: node_id(&dir)?,
+            pool: pool.to_owned(),
+            dir,
+            supervisor,
+        });
+        Ok(())
+    }
+
+    /// The package's own binary, which every node's supervisor runs from.
+    pub fn package(&self) -> &Path {
+        &self.package
     }
 
     /// What a node says about itself, asked on the node.

@@ -16,6 +16,7 @@ impl Node {
     pub(super) fn run(self, global: &Global, build: Build) -> Result<(), CommandError> {
         let Self {} = self;
         let (config, paths) = global.load()?;
+        crate::faults::binaries::misbehave(&paths);
         node::run(Start {
             config,
             config_path: global.config.clone(),

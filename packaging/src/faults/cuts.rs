@@ -23,7 +23,7 @@ use super::{
 const PAIRS_SHORT: usize = 3;
 
 /// Pairs of cuts that the full form takes of every step: more would say the same.
-const PAIRS_FULL: usize = 200;
+const PAIRS_FULL: usize = 60;
 
 /// What decides which pairs those are.
 const SEED: u64 = 20;

@@ -23,6 +23,7 @@ pub struct Service {
     name: String,
     program: PathBuf,
     args: Vec<OsString>,
+    told: Option<String>,
     log: PathBuf,
     child: Option<Child>,
 }
@@ -34,6 +35,7 @@ impl Service {
             name: name.to_owned(),
             program: program.to_owned(),
             args: Vec::new(),
+            told: None,
             log: logs.join(format!("{name}.log")),
             child: None,
         }
@@ -51,6 +53,12 @@ impl Service {
         self
     }
 
+    /// Tells it how to misbehave, if it is built to do as it is told.
+    pub fn tell(&mut self, word: &str) -> &mut Self {
+        self.told = Some(word.to_owned());
+        self
+    }
+
     /// Starts it; its output is added to the end of its log.
     pub fn start(&mut self) -> Result<()> {
         if let Some(dir) = self.log.parent() {
@@ -62,6 +70,8 @@ impl Service {
             .open(&self.log)?;
         let child = Command::new(&self.program)
             .args(&self.args)
+            .env_remove("BCD_FAULT")
+            .envs(self.told.iter().map(|word| ("BCD_FAULT", word)))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
