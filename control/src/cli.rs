@@ -64,6 +64,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(crate::serve::ServeArgs),
+    Backup(crate::backup::BackupArgs),
+    Restore(crate::backup::RestoreArgs),
     #[command(subcommand)]
     Release(release::ReleaseCommand),
     #[command(flatten)]
@@ -152,6 +154,8 @@ fn run(command: Command, flags: &Globals) -> ExitCode {
     }
     match command {
         Command::Serve(args) => crate::serve::run(&args),
+        Command::Backup(args) => crate::backup::back_up(&args),
+        Command::Restore(args) => crate::backup::restore(&args),
         Command::Release(command) => command.run(),
         Command::Remote(command) => end(flags, |environment, output| {
             let online = Online::open(flags, environment)?;

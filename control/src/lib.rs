@@ -4,6 +4,7 @@
 
 mod access;
 mod api;
+mod backup;
 mod chance;
 pub mod cli;
 mod clock;

@@ -5,6 +5,7 @@
 
 mod labels;
 mod listener;
+mod look;
 
 use std::sync::atomic::AtomicU64;
 
@@ -17,7 +18,7 @@ use prometheus_client::{
 pub(crate) use labels::{Call, Decision, Delivered, Quota};
 pub(crate) use listener::{Listener, ListenerError};
 
-use crate::clock::Moment;
+use crate::{clock::Moment, db::Db};
 
 /// What every name begins with.
 const PREFIX: &str = "bc_control";
@@ -29,6 +30,7 @@ const SECONDS: [f64; 10] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
+    looked: look::Looked,
     /// Answers of the API, by method and code.
     pub calls: Family<Call, Counter>,
     /// How long answers take.
@@ -61,7 +63,9 @@ impl Metrics {
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         to.register("build", "Which build this is", version);
         let histogram = || Histogram::new(SECONDS);
+        let looked = look::Looked::new(to);
         let metrics = Self {
+            looked,
             calls: add(to, "calls", "Answers of the API", Family::default()),
             call_seconds: add(to, "call_seconds", "How long answers take", histogram()),
             connections: add(to, "connections", "Open connections", Gauge::default()),
@@ -136,6 +140,11 @@ impl Metrics {
         #[expect(clippy::cast_possible_truncation, reason = "it was whole milliseconds")]
         let ended = Moment::from_millis((ended * 1000.0).round() as i64);
         (self.rounds.get() > 0).then(|| now.since(ended))
+    }
+
+    /// Looks up what only the database knows.
+    pub(crate) async fn look(&self, db: &Db, now: Moment) {
+        self.looked.look(db, now).await;
     }
 
     /// The text, in the form of OpenMetrics.

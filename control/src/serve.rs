@@ -5,7 +5,7 @@
 
 mod bounded;
 mod listen;
-mod logs;
+pub(crate) mod logs;
 
 use std::{
     io,
@@ -193,7 +193,7 @@ fn downloads_are_there(config: &Config) -> Result<(), ServeError> {
 }
 
 /// Makes a folder that others cannot look into; one that is there is left as its owner made it.
-fn make_private(dir: &Path) -> io::Result<()> {
+pub(crate) fn make_private(dir: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(dir)
 }
@@ -266,8 +266,13 @@ async fn until_stopped(
     };
     let metrics = Arc::clone(&parts.services.metrics);
     let measured_at = measured.as_ref().map(|listener| listener.address);
-    let measured =
-        measured.map(|listener| tokio::spawn(listener.serve(Arc::clone(&metrics), stop.clone())));
+    let measured = measured.map(|listener| {
+        tokio::spawn(listener.serve(
+            Arc::clone(&metrics),
+            parts.services.db.clone(),
+            stop.clone(),
+        ))
+    });
     let handle = Handle::new();
     let server = listen::serve_api(
         api.socket,

@@ -21,6 +21,19 @@ impl Call {
     }
 }
 
+/// How something stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct State {
+    state: &'static str,
+}
+
+impl State {
+    /// One of a fixed list.
+    pub(super) fn new(state: &'static str) -> Self {
+        Self { state }
+    }
+}
+
 /// What strangers try.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Quota {

@@ -9,13 +9,21 @@ use std::{
 
 use axum::{Router, extract::State, http::header, response::IntoResponse, routing::get};
 use thiserror::Error;
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use tower_http::timeout::TimeoutLayer;
 
 use super::Metrics;
+use crate::{
+    clock::{Moment, Stopwatch},
+    db::Db,
+};
 
 /// As Prometheus' own servers name it.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// However many read, the database is asked no more often.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Prometheus waits ten seconds.
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -50,6 +58,7 @@ impl Listener {
     pub(crate) async fn serve(
         self,
         metrics: Arc<Metrics>,
+        db: Db,
         stop: CancellationToken,
     ) -> io::Result<()> {
         let router = Router::new()
@@ -58,7 +67,11 @@ impl Listener {
                 axum::http::StatusCode::SERVICE_UNAVAILABLE,
                 SCRAPE_TIMEOUT,
             ))
-            .with_state(metrics);
+            .with_state(Arc::new(Source {
+                metrics,
+                db,
+                looked: Mutex::new(None),
+            }));
         let server = axum_server::from_tcp(self.socket)?
             .first_request_timeout(SCRAPE_TIMEOUT)
             .serve(router.into_make_service());
@@ -66,7 +79,20 @@ impl Listener {
     }
 }
 
-async fn text(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
-    let text = std::future::ready(metrics.text()).await;
-    ([(header::CONTENT_TYPE, OPEN_METRICS)], text)
+struct Source {
+    metrics: Arc<Metrics>,
+    db: Db,
+    looked: Mutex<Option<Stopwatch>>,
+}
+
+async fn text(State(source): State<Arc<Source>>) -> impl IntoResponse {
+    // Held while it looks: whoever reads meanwhile gets the same.
+    let mut looked = source.looked.lock().await;
+    if looked.is_none_or(|since| since.elapsed() >= LOOK_EVERY) {
+        source.metrics.look(&source.db, Moment::now()).await;
+        *looked = Some(Stopwatch::start());
+    }
+    drop(looked);
+    let kind = [(header::CONTENT_TYPE, OPEN_METRICS)];
+    (kind, source.metrics.text())
 }

@@ -34,7 +34,7 @@ pub(super) fn begin(format: LogFormat) {
 }
 
 /// One line on standard output.
-pub(super) fn print_line(line: &str) {
+pub(crate) fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     if let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush()) {
         tracing::debug!(%error, "standard output is closed");
@@ -42,7 +42,7 @@ pub(super) fn print_line(line: &str) {
 }
 
 /// A failure and what caused it, on standard error.
-pub(super) fn print_failure(failure: &dyn Error) {
+pub(crate) fn print_failure(failure: &dyn Error) {
     let mut text = format!("error: {failure}");
     let mut cause = failure.source();
     while let Some(error) = cause {

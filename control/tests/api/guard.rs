@@ -113,6 +113,71 @@ async fn what_happens_is_counted() {
     assert!(ready["controllerAgeSeconds"].as_f64().unwrap() < 60.0);
 }
 
+/// The names of series in a text that asks for some.
+fn names(text: &str) -> std::collections::BTreeSet<&str> {
+    text.match_indices("bc_control_")
+        .map(|(at, _)| {
+            let rest = &text[at..];
+            let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_');
+            &rest[..end.unwrap_or(rest.len())]
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn every_series_that_alerts_and_the_dashboard_name_is_there_from_the_start() {
+    let server = start(METRICS);
+    let metrics = metrics(&server).await;
+    let packaging = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging");
+    for file in [
+        "alerts/better-compute.rules.yml",
+        "alerts/better-compute.test.yml",
+        "grafana/control.json",
+    ] {
+        let text = std::fs::read_to_string(packaging.join(file)).unwrap();
+        let named = names(&text);
+        assert!(named.len() > 5, "{file}");
+        for name in named {
+            let is_there = metrics.lines().any(|line| {
+                let rest = line.strip_prefix(name);
+                rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+            });
+            assert!(is_there, "{file}: {name}");
+        }
+    }
+    let dashboard = std::fs::read(packaging.join("grafana/control.json")).unwrap();
+    serde_json::from_slice::<Value>(&dashboard).unwrap();
+    let rules = packaging.join("alerts/better-compute.test.yml");
+    // Where Prometheus' own tool is installed, it has the last word.
+    if let Ok(done) = std::process::Command::new("promtool")
+        .args(["test", "rules"])
+        .arg(rules)
+        .output()
+    {
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stdout)
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_only_the_database_knows_is_looked_up() {
+    let server = start(METRICS);
+    let hook = json!({ "tenantId": "root", "url": "https://localhost:1/" });
+    server.call("webhooks/create", hook).await;
+    let metrics = metrics(&server).await;
+    for (series, expected) in [
+        ("bc_control_nodes ", 0.0),
+        ("bc_control_gateways_linked ", 0.0),
+        ("bc_control_rollouts{state=\"running\"}", 0.0),
+        ("bc_control_looks_failed_total ", 0.0),
+    ] {
+        assert_eq!(value(&metrics, series), expected, "{series}");
+    }
+}
+
 #[tokio::test]
 async fn a_decision_service_that_is_away_means_no() {
     // Nothing listens at the port for discarding.

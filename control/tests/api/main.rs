@@ -10,6 +10,7 @@
 )]
 
 mod access;
+mod backup;
 mod contract;
 mod downloads;
 mod events;

@@ -8,6 +8,7 @@
 )]
 
 mod contexts;
+mod events;
 mod exits;
 mod road;
 mod stand;
