@@ -46,6 +46,15 @@ impl Moment {
         )
     }
 
+    /// Earlier by a span.
+    #[must_use]
+    pub(crate) fn minus(self, span: Duration) -> Self {
+        Self(
+            self.0
+                .saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)),
+        )
+    }
+
     /// The span from an earlier moment to this one; nothing if it is later.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

@@ -7,6 +7,7 @@ pub(crate) mod bulk;
 pub(crate) mod column;
 mod conn;
 pub(crate) mod contention;
+pub(crate) mod hint;
 pub(crate) mod lock;
 mod migrations;
 pub(crate) mod postgres;
@@ -15,14 +16,16 @@ mod row;
 mod sqlite;
 mod value;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use sqlx::migrate::MigrateError;
 use thiserror::Error;
+use ulid::Ulid;
 
-use crate::event::news::News;
+use crate::{chance, clock::Moment, event::news::News};
 use conn::Pool;
 pub(crate) use conn::{Conn, Reader, Tx};
+use hint::Hints;
 #[cfg(test)]
 pub(crate) use query::query_text;
 pub(crate) use query::{query, query_scalar};
@@ -46,6 +49,8 @@ pub(crate) struct Db {
     writer: Pool,
     reader: Reader,
     news: News,
+    hints: Hints,
+    process: Arc<str>,
 }
 
 impl Db {
@@ -62,10 +67,17 @@ impl Db {
             }
         };
         let reader = Reader(reader);
+        let shared = match location {
+            Location::Sqlite(_) => false,
+            Location::Postgres(_) => true,
+        };
+        let process = Ulid::from_parts(Moment::now().unix_ms(), chance::bits()).to_string();
         Ok(Self {
             writer,
             reader,
             news: News::default(),
+            hints: Hints::new(shared, process.clone()),
+            process: process.into(),
         })
     }
 
@@ -94,6 +106,19 @@ impl Db {
     /// Where to read what is committed.
     pub(crate) fn reader(&self) -> &Reader {
         &self.reader
+    }
+
+    /// Whether other processes may have it open too.
+    pub(crate) fn is_shared(&self) -> bool {
+        match &self.writer {
+            Pool::Sqlite(_) => false,
+            Pool::Postgres(_) => true,
+        }
+    }
+
+    /// Which of the processes that have it open this one is.
+    pub(crate) fn process(&self) -> &str {
+        &self.process
     }
 
     /// Word of committed events.

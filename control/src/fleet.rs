@@ -9,4 +9,5 @@ pub(crate) mod join;
 pub(crate) mod join_token;
 pub(crate) mod node;
 pub(crate) mod pool;
+pub(crate) mod process;
 pub(crate) mod renew;

@@ -17,6 +17,7 @@ mod fleet;
 mod http;
 mod link;
 mod metrics;
+mod peers;
 mod release;
 mod rollout;
 mod serve;

@@ -9,6 +9,7 @@ mod connection;
 mod intake;
 mod limits;
 mod lost;
+mod overtaken;
 mod push;
 mod remove;
 mod routes;
@@ -58,6 +59,7 @@ pub(crate) async fn serve(
     });
     let tasks = TaskTracker::new();
     tasks.spawn(lost::watch(Arc::clone(&shared), stop.clone()));
+    tasks.spawn(overtaken::close(Arc::clone(&shared), stop.clone()));
     let acceptor = TlsAcceptor::from(tls);
     stop.run_until_cancelled(accept(&listener, &acceptor, &shared, &tasks))
         .await;

@@ -16,6 +16,7 @@ mod plan;
 mod settle;
 mod snapshot;
 mod store;
+pub(crate) mod unread;
 mod waker;
 mod waves;
 

@@ -18,6 +18,7 @@ use std::{
 };
 
 use axum_server::Handle;
+use bc_protocol::digest::Sha256;
 use thiserror::Error;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -41,11 +42,12 @@ use crate::{
     event::webhook::{ClientsError, Reach, dispatch},
     fleet::{
         authority::{Authority, AuthorityError},
-        gateway,
+        process,
     },
     http::{self, App, Quotas},
     link::{self, LinkTlsError},
     metrics::{self, ListenerError},
+    peers,
     rollout::{controller, service::Services},
 };
 use listen::{Bound, ListenError};
@@ -118,6 +120,15 @@ pub(crate) enum ServeError {
     /// The authority.
     #[error(transparent)]
     Authority(#[from] AuthorityError),
+    /// Other processes of the database sign with another key.
+    #[error(
+        "expected the authority of this database's other processes, found another one in {}: copy theirs there",
+        data_dir.display()
+    )]
+    OtherAuthority {
+        /// Where this process keeps its own.
+        data_dir: PathBuf,
+    },
     /// The first token.
     #[error(transparent)]
     Token(#[from] TokenError),
@@ -236,6 +247,7 @@ async fn until_stopped(
     let parts = Parts::open(&config, &api.url).await?;
     let stop = CancellationToken::new();
     let controller = controller::spawn(parts.services.clone(), stop.clone());
+    let peers = tokio::spawn(peers::run(parts.services.clone(), stop.clone()));
     let link_tls = link::tls_server(&parts.authority, &link.url, Moment::now())?;
     let links = link::serve(
         link.socket,
@@ -297,6 +309,9 @@ async fn until_stopped(
         Some(ended) => ended,
         None => server.await,
     };
+    if peers.await.is_err() {
+        tracing::error!("what speaks with other processes ended with a panic");
+    }
     if controller.task.await.is_err() {
         tracing::error!("the controller ended with a panic");
     }
@@ -327,6 +342,24 @@ fn decider(config: &Config) -> Result<Arc<dyn Decide>, AuthZenError> {
     }
 }
 
+/// Nodes and gateways believe one authority: processes with different ones would each lock out the others' fleet.
+async fn agree_on_authority(
+    db: &Db,
+    authority: &Authority,
+    data_dir: &Path,
+) -> Result<(), ServeError> {
+    if !db.is_shared() {
+        return Ok(());
+    }
+    let ours = Sha256::of(authority.root()).to_string();
+    if process::agree(db, "authority", &ours).await? == ours {
+        return Ok(());
+    }
+    Err(ServeError::OtherAuthority {
+        data_dir: data_dir.to_owned(),
+    })
+}
+
 /// What the service is made of.
 struct Parts {
     services: Services,
@@ -337,8 +370,9 @@ impl Parts {
     async fn open(config: &Config, base_url: &str) -> Result<Self, ServeError> {
         let now = Moment::now();
         let db = Db::open(&config.database.location()?).await?;
-        gateway::forget_links(&db, now).await?;
+        process::begin(&db, now).await?;
         let authority = Authority::open(&config.data_dir, config.lifetimes, now)?;
+        agree_on_authority(&db, &authority, &config.data_dir).await?;
         token::ensure_first(&db, &config.data_dir, now).await?;
         let downloads_url = match &config.downloads.url {
             Some(url) => url.as_str().to_owned(),

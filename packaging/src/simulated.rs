@@ -47,6 +47,7 @@ impl Moment {
 #[derive(Debug)]
 pub struct SimulatedNode {
     gateway: String,
+    gateways: Vec<String>,
     tls: Arc<ClientConfig>,
     facts: Facts,
 }
@@ -78,15 +79,23 @@ impl SimulatedNode {
             .context("join")?
             .json()
             .await?;
+        let first = joined.gateways.first();
         Ok(Self {
-            gateway: joined
-                .gateways
-                .into_iter()
-                .next()
-                .context("control named no gateway")?,
+            gateway: first.context("control named no gateway")?.clone(),
+            gateways: joined.gateways,
             tls: Arc::new(tls(&joined.certificate, &joined.authorities, &key)?),
             facts: facts()?,
         })
+    }
+
+    /// Through another gateway than the first: they are counted round and round.
+    #[must_use]
+    pub fn through(mut self, number: usize) -> Self {
+        let mut gateways = self.gateways.iter().cycle();
+        if let Some(gateway) = gateways.nth(number) {
+            self.gateway.clone_from(gateway);
+        }
+        self
     }
 
     /// Holds a session until it ends, and tells what happens.

@@ -32,6 +32,7 @@ const HISTORY: &[Step] = &[
     step!("rollout/0001_rollouts"),
     step!("fleet/0002_labels"),
     step!("event/0001_webhooks"),
+    step!("fleet/0003_processes"),
 ];
 
 /// How many there are.

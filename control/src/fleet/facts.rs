@@ -7,7 +7,7 @@
 mod notice;
 mod row;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bc_protocol::{
     id::{GatewayId, NodeId, TenantId},
@@ -34,6 +34,8 @@ pub(crate) struct Applied {
     /// Sessions that a newer connection of the same node has replaced. Whoever holds one closes it and names the
     /// winning number, so that a node whose counter was lost continues above it.
     pub superseded: Vec<Superseded>,
+    /// Nodes that came over from another gateway, which does not know, with the counters of their sessions.
+    pub moved: BTreeMap<NodeId, u64>,
     /// Nodes that are removed, or that this control has never known: their sessions are to be closed.
     pub strangers: BTreeSet<NodeId>,
 }
@@ -206,6 +208,10 @@ async fn open(
     row::refresh_labels(tx, session, &opened.labels).await?;
     // Whoever was named on a link is pushed its spec there, also where nothing about it is new.
     applied.changed.insert(opened.node.clone());
+    if before.was_with_another(from.gateway) {
+        let node = opened.node.clone();
+        applied.moved.insert(node, opened.connect_seq);
+    }
     if newer {
         notice::attempts(tx, &before, &opened.facts, from.now);
     }
@@ -301,13 +307,14 @@ struct Before {
 #[derive(Clone, Debug)]
 struct StoredSession {
     connect_seq: u64,
+    gateway: String,
     id: String,
 }
 
 impl Before {
     async fn read(tx: &mut Tx, node: &NodeId) -> Result<Option<Self>, sqlx::Error> {
         let row = query(
-            "SELECT n.tenant, n.removed_at, f.connect_seq, f.session_id, f.online, f.version,
+            "SELECT n.tenant, n.removed_at, f.connect_seq, f.session_id, f.gateway_id, f.online, f.version,
                     f.attempt_id, f.attempt_final = 1 OR f.attempt_outcome = 'confirmed' AS attempt_ended
              FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id WHERE n.id = $1",
         )
@@ -322,6 +329,7 @@ impl Before {
             None => None,
             Some(id) => Some(StoredSession {
                 connect_seq: number(&row, "connect_seq")?,
+                gateway: row.try_get("gateway_id")?,
                 id,
             }),
         };
@@ -360,6 +368,11 @@ impl Before {
             return Ok(None);
         }
         Ok(Some(before))
+    }
+
+    fn was_with_another(&self, gateway: &GatewayId) -> bool {
+        let stored = self.stored.as_ref().filter(|_| self.online);
+        stored.is_some_and(|stored| stored.gateway != gateway.as_str())
     }
 
     /// The counter of the stored session, where that beats `session`. Of two with one counter the first stays: the

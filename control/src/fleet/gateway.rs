@@ -185,16 +185,6 @@ pub(crate) async fn list(db: &Db) -> Result<Vec<Gateway>, GatewayError> {
     Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
 }
 
-/// Forgets every link: those of an earlier process are gone with it. Called once at start.
-pub(crate) async fn forget_links(db: &Db, now: Moment) -> Result<(), sqlx::Error> {
-    let mut tx = db.begin().await?;
-    query("UPDATE gateways SET linked = 0, linked_since = $1 WHERE linked = 1")
-        .bind(now.millis())
-        .execute(&mut *tx)
-        .await?;
-    tx.commit().await
-}
-
 fn read(row: &Row) -> Result<Gateway, sqlx::Error> {
     Ok(Gateway {
         id: parsed(row, "id")?,

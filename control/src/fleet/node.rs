@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use crate::{
     api::fleet::{ListNodes, Node, Reported},
+    clock::Moment,
     db::{
         Db, Row,
         column::{json, moment, moment_option, number, parsed, undecodable},
@@ -80,6 +81,17 @@ pub(crate) async fn removed(db: &Db) -> Result<Vec<NodeId>, sqlx::Error> {
     .bind(REMOVED_MAX)
     .fetch_all(db.reader())
     .await?;
+    ids.iter()
+        .map(|id| id.parse().map_err(|error| undecodable("id", error)))
+        .collect()
+}
+
+/// Nodes that were removed at a moment or later.
+pub(crate) async fn removed_since(db: &Db, since: Moment) -> Result<Vec<NodeId>, sqlx::Error> {
+    let ids: Vec<String> = query_scalar("SELECT id FROM nodes WHERE removed_at >= $1 ORDER BY id")
+        .bind(since.millis())
+        .fetch_all(db.reader())
+        .await?;
     ids.iter()
         .map(|id| id.parse().map_err(|error| undecodable("id", error)))
         .collect()

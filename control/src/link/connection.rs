@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{
     clock::Moment,
-    fleet::{facts, node},
+    fleet::{facts, node, process},
 };
 
 /// The one path.
@@ -153,6 +153,7 @@ fn only_links(request: &Request, response: Response) -> Result<Response, ErrorRe
 async fn begin(shared: &Shared, gateway: &GatewayId) -> Result<Option<u64>, sqlx::Error> {
     let mut tx = shared.services.db.begin().await?;
     let number = facts::link_opened(&mut tx, gateway, Moment::now()).await?;
+    process::takes(&mut tx, shared.services.db.process(), gateway).await?;
     tx.commit().await?;
     Ok(number)
 }

@@ -124,6 +124,7 @@ impl Intake<'_> {
                 Event::Opened(_) | Event::Report(_) | Event::Listed | Event::Ended(_) => {}
             }
         }
+        self.shared.services.tell_overtaken(applied.moved);
         for superseded in applied.superseded {
             self.say(close(superseded)).await?;
         }
@@ -213,7 +214,7 @@ pub(super) async fn next_frame(
     }
 }
 
-fn close(superseded: Superseded) -> FromControl {
+pub(super) fn close(superseded: Superseded) -> FromControl {
     let Superseded {
         node,
         connect_seq,

@@ -105,6 +105,21 @@ impl Routes {
         }
     }
 
+    /// Another process names a session. Gives the one here that has lost to it.
+    pub(super) fn overtaken(&self, node: &NodeId, winning: u64) -> Option<Displaced> {
+        let mut inner = self.inner();
+        let loses = |route: &Route| route.connect_seq < winning;
+        if !inner.nodes.get(node).is_some_and(loses) {
+            return None;
+        }
+        let lost = inner.nodes.remove(node)?;
+        Some(Displaced {
+            link: inner.links.get(&lost.link)?.clone(),
+            connect_seq: lost.connect_seq,
+            winning,
+        })
+    }
+
     /// A link says that a session has ended.
     pub(super) fn closed(&self, link: LinkKey, node: &NodeId, session: &SessionId) {
         let mut inner = self.inner();

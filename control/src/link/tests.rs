@@ -276,7 +276,7 @@ async fn only_enrolled_gateways_are_let_in() {
 async fn a_stop_ends_all_links() {
     let site = Site::new().await;
     let (mut a, mut b) = (site.link("a").await, site.link("b").await);
-    let (db, done) = site.stop().await;
+    let (db, done, _dir) = site.stop().await;
     a.ends().await;
     b.ends().await;
     done.unwrap();

@@ -7,7 +7,7 @@ mod check;
 mod create;
 mod error;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bc_protocol::{
     id::{NodeId, RolloutId, TenantId},
@@ -45,6 +45,8 @@ pub(crate) struct Services {
     pub stale: broadcast::Sender<Arc<[NodeId]>>,
     /// Where removed nodes come out, for gateways to refuse.
     pub removed: broadcast::Sender<NodeId>,
+    /// Where nodes come out that have a newer session at another process, with its counter.
+    pub overtaken: broadcast::Sender<(NodeId, u64)>,
     /// What artifacts' addresses begin with.
     pub downloads_url: Arc<str>,
     /// How long a node may be offline before its wave goes on without it.
@@ -59,11 +61,12 @@ impl Services {
     /// Of a process that starts now.
     pub(crate) fn new(db: Db, trust: Trust, downloads_url: &str, offline_grace: Duration) -> Self {
         Self {
+            waker: Waker::new(db.hints().clone()),
             db,
             trust: Arc::new(trust),
-            waker: Waker::default(),
             stale: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
             removed: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
+            overtaken: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
             downloads_url: downloads_url.trim_end_matches('/').into(),
             offline_grace,
             started_at: Moment::now(),
@@ -73,8 +76,19 @@ impl Services {
 
     /// Tells every gateway that is linked. Called after the commit only.
     pub(crate) fn tell_removed(&self, node: &NodeId) {
+        self.db.hints().tell(|hint| {
+            hint.removed.insert(node.clone());
+        });
         if self.removed.send(node.clone()).is_err() {
             tracing::debug!("no gateway is linked: each gets the list when it is");
+        }
+    }
+
+    /// Tells the other processes, one of which may hold the session that has lost. Called after the commit only.
+    pub(crate) fn tell_overtaken(&self, nodes: BTreeMap<NodeId, u64>) {
+        if !nodes.is_empty() {
+            let hints = self.db.hints();
+            hints.tell(|hint| hint.overtaken.extend(nodes));
         }
     }
 
@@ -88,10 +102,12 @@ impl Services {
     }
 
     /// Tells whoever pushes specs. Called after the commit only.
-    pub(super) fn tell_stale(&self, nodes: Vec<NodeId>) {
+    pub(crate) fn tell_stale(&self, nodes: Vec<NodeId>) {
         if nodes.is_empty() {
             return;
         }
+        let hints = self.db.hints();
+        hints.tell(|hint| hint.stale.extend(nodes.iter().cloned()));
         if self.stale.send(nodes.into()).is_err() {
             tracing::debug!(
                 "nobody listens for stale nodes: their specs are computed when they connect"

@@ -17,6 +17,7 @@ mod events;
 mod guard;
 mod input;
 mod joining;
+mod postgres;
 mod releases;
 mod server;
 mod start;

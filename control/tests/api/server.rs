@@ -21,7 +21,7 @@ use bc_protocol::{
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::contract::Contract;
+use crate::{contract::Contract, postgres::database_line};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_better-compute");
 
@@ -209,6 +209,11 @@ pub(crate) async fn read(answer: Response) -> (u16, Value) {
 pub(crate) fn write_config(dir: &Path, more: &str) {
     let (one, two) = (key(1).pin(), key(2).pin());
     let base = dir.display();
+    let more = if more.contains("database_url") {
+        more.to_owned()
+    } else {
+        database_line(dir) + more
+    };
     std::fs::create_dir_all(dir.join("releases")).unwrap();
     let text = format!(
         "{more}

@@ -93,21 +93,9 @@ impl Cluster {
     }
 
     /// Says a statement, and gives what it answers.
-    pub(crate) fn sql(&self, database: &str, sql: &str) -> String {
-        let mut psql = Command::new(self.programs.join("psql"));
-        psql.args([
-            "--no-psqlrc",
-            "--tuples-only",
-            "--no-align",
-            "--set=ON_ERROR_STOP=1",
-        ]);
-        psql.arg("--host")
-            .arg(self.socket())
-            .args(["--username", USER]);
-        let output = done(psql.args(["--dbname", database, "--command", sql]));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    pub(crate) fn sql(&self, database: &str, statement: &str) -> String {
+        sql(self.socket(), database, statement)
     }
-
     /// Ends the server as a crash would, and starts it again on what it left.
     pub(crate) fn restart(&mut self) {
         self.stop();
@@ -146,6 +134,21 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Says a statement to the server behind a socket, and gives what it answers.
+pub(crate) fn sql(socket: &Path, database: &str, statement: &str) -> String {
+    let programs = programs().expect("the programs of a server that runs");
+    let mut psql = Command::new(programs.join("psql"));
+    psql.args([
+        "--no-psqlrc",
+        "--tuples-only",
+        "--no-align",
+        "--set=ON_ERROR_STOP=1",
+    ]);
+    psql.arg("--host").arg(socket).args(["--username", USER]);
+    let output = done(psql.args(["--dbname", database, "--command", statement]));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 /// The address of a database behind a socket.

@@ -32,7 +32,8 @@ pub enum Verdict {
 }
 
 impl Operator {
-    pub(super) fn new(program: &Path, url: &str, token: &Path) -> Self {
+    /// Of a control that runs.
+    pub fn new(program: &Path, url: &str, token: &Path) -> Self {
         Self {
             program: program.to_owned(),
             url: url.to_owned(),
@@ -127,7 +128,7 @@ impl Operator {
     }
 
     /// Waits until control answers.
-    pub(super) async fn ready(&self, control: &mut Service) -> Result<()> {
+    pub async fn ready(&self, control: &mut Service) -> Result<()> {
         self.until("control is ready", READY, |operator| {
             control.check()?;
             let answered = operator.try_run(&["pools", "list"])?.status.success();

@@ -109,7 +109,7 @@ pub(super) struct Site {
     address: std::net::SocketAddr,
     stop: CancellationToken,
     task: JoinHandle<io::Result<()>>,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 /// A link that was welcomed.
@@ -148,7 +148,7 @@ impl Site {
             address,
             stop,
             task,
-            _dir: dir,
+            dir,
         }
     }
 
@@ -292,10 +292,11 @@ impl Site {
         tx.commit().await.unwrap();
     }
 
-    pub(super) async fn stop(self) -> (Db, io::Result<()>) {
+    /// The folder holds the database, and goes with the last value.
+    pub(super) async fn stop(self) -> (Db, io::Result<()>, tempfile::TempDir) {
         self.stop.cancel();
         let done = soon(self.task).await.unwrap();
-        (self.services.db, done)
+        (self.services.db, done, self.dir)
     }
 }
 

@@ -1,0 +1,36 @@
+//! Nodes that have not read what they are to run.
+//!
+//! Takes rows, gives nodes that are online and whose newest spec they have not observed, of rollouts that changed lately.
+//! Whoever pushes specs hears of them a second time: a hint to another process may have been lost.
+
+use std::time::Duration;
+
+use bc_protocol::id::NodeId;
+
+use crate::{
+    clock::Moment,
+    db::{Db, column::undecodable, query_scalar},
+};
+
+/// An attempt that ended longer ago has been told of more than once.
+const LATELY: Duration = Duration::from_secs(120);
+
+/// Such nodes, each once.
+pub(crate) async fn nodes(db: &Db, now: Moment) -> Result<Vec<NodeId>, sqlx::Error> {
+    let lately = now.minus(LATELY).millis();
+    let ids: Vec<String> = query_scalar(
+        "SELECT DISTINCT r.node_id FROM rollouts o
+         CROSS JOIN rollout_nodes r CROSS JOIN nodes n CROSS JOIN node_facts f
+         WHERE (o.state IN ('running', 'paused') OR o.updated_at >= $1)
+           AND r.rollout_id = o.id AND n.id = r.node_id AND f.node_id = r.node_id AND f.online = 1
+           AND ((r.state IN ('upgrading', 'rolling-back')
+                 AND (coalesce(n.spec_attempt, '') <> coalesce(r.attempt, '') OR f.observed_generation < n.generation))
+             OR (r.state IN ('failed', 'rolled-back') AND r.finished_at >= $1))",
+    )
+    .bind(lately)
+    .fetch_all(db.reader())
+    .await?;
+    ids.iter()
+        .map(|id| id.parse().map_err(|source| undecodable("node_id", source)))
+        .collect()
+}
