@@ -211,8 +211,10 @@ fn open_with(path: &Path, flags: OFlag) -> io::Result<File> {
 }
 
 fn read_with(path: &Path, flags: OFlag, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
     let file = open_with(path, flags)?;
+    // Room for all of it and one to see its end: small files are read in one go.
+    let expected = file.metadata()?.len().min(bytes_max).saturating_add(1);
+    let mut bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or(0));
     if flags.contains(OFlag::O_NOFOLLOW) {
         check_names(path, &file)?;
     }

@@ -15,6 +15,7 @@ mod dial;
 mod doctor;
 mod durable;
 mod faults;
+mod footprint;
 mod helper;
 mod hold;
 mod http;

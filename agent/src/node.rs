@@ -136,19 +136,25 @@ async fn live(start: Start) -> Result<(), NodeError> {
     tokio::spawn(hold::follow(start.paths.clone(), move |held| {
         owner.held(held);
     }));
-    let mut node = Node {
+    if let Some(spec) = &remembered {
+        updates.spec(Ok(spec.clone()));
+    }
+    let (specs, arriving) = watch::channel(remembered);
+    let seen = updates.clone();
+    tokio::spawn(memory::keep_specs(
+        start.paths.clone(),
+        arriving,
+        move |generation| seen.kept(generation),
+    ));
+    let node = Node {
         state: updates.state(),
         leaving: signals.or_updated(updates.clone()),
         updates,
         reporter,
         note: SessionNote::none(version),
-        last_spec: None,
+        specs,
         paths: start.paths.clone(),
     };
-    if let Some(spec) = remembered {
-        node.updates.spec(Ok(spec.clone()));
-        node.last_spec = Some(spec);
-    }
     node.note.save(&node.paths);
     tell_manager(&[NotifyState::Ready]);
     if planted(Fault::NeverConnects) {
@@ -177,7 +183,7 @@ struct Node<L> {
     leaving: L,
     reporter: Reporter,
     note: SessionNote,
-    last_spec: Option<NodeSpec>,
+    specs: watch::Sender<Option<NodeSpec>>,
     paths: Paths,
 }
 
@@ -190,13 +196,13 @@ impl<L: Future<Output = Leaving>> Node<L> {
             leaving,
             reporter,
             note,
-            last_spec,
+            specs,
             paths,
         } = self;
         let mut listener = Listener {
             updates,
             note,
-            last_spec,
+            specs,
             paths,
         };
         let (facts, told) = watch::channel(reporter.facts(&state.borrow_and_update()));
@@ -228,7 +234,7 @@ impl<L: Future<Output = Leaving>> Node<L> {
 struct Listener {
     updates: Updates,
     note: SessionNote,
-    last_spec: Option<NodeSpec>,
+    specs: watch::Sender<Option<NodeSpec>>,
     paths: Paths,
 }
 
@@ -252,16 +258,10 @@ impl Listener {
         }
     }
 
-    /// A spec is on the disk before anything is done for it, or said about it. Where the disk does not take it, the
-    /// gateway will send it again.
+    /// A spec counts at once. It is kept beside that, and said to have been seen when it is on the disk.
     fn spec(&mut self, spec: Result<NodeSpec, SpecError>) {
-        if let Ok(spec) = &spec
-            && self.last_spec.as_ref() != Some(spec)
-        {
-            match memory::keep_spec(&self.paths, spec) {
-                Ok(()) => self.last_spec = Some(spec.clone()),
-                Err(error) => tracing::warn!(%error, "the spec cannot be kept"),
-            }
+        if let Ok(spec) = &spec {
+            self.specs.send_replace(Some(spec.clone()));
         }
         self.updates.spec(spec);
     }

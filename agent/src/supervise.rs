@@ -25,6 +25,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::account::Account;
 use crate::config::Config;
 use crate::durable;
+use crate::footprint;
 use crate::paths::Paths;
 use crate::updater::executor;
 use crate::updater::host::{Host, with_causes};
@@ -224,6 +225,7 @@ impl Supervisor {
         let mut expires = trial.map(|trial| Instant::now() + trial::time_left(trial));
         let probe = expires.and_then(|at| Probe::begin(&self.supervision, at));
         loop {
+            footprint::give_back_code();
             tokio::select! {
                 death = child.wait() => return Watched::Died(death),
                 () = self.signals.stop() => {

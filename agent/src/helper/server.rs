@@ -20,6 +20,7 @@ use super::service::Service;
 use super::socket;
 use super::wire::{Answer, Reply};
 use super::{Ended, Helper, HelperError};
+use crate::footprint;
 use crate::updater::running;
 
 pub(super) async fn run(helper: &Helper) -> Result<Ended, HelperError> {
@@ -34,6 +35,9 @@ pub(super) async fn run(helper: &Helper) -> Result<Ended, HelperError> {
     let service = Arc::new(Service::new(helper.clone()));
     let mut under_way = JoinSet::new();
     let ended = loop {
+        if under_way.is_empty() {
+            footprint::give_back_code();
+        }
         tokio::select! {
             accepted = socket.listener.accept() => match accepted {
                 Ok((stream, _)) => greet(stream, &service, &mut under_way),

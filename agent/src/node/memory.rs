@@ -7,6 +7,7 @@ use std::{io, path::Path};
 
 use bc_protocol::{spec::NodeSpec, time::Timestamp, version::Version};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use tokio::{sync::watch, task::spawn_blocking};
 
 use super::limits::STATE_FILE_BYTES_MAX;
 use crate::{
@@ -83,9 +84,36 @@ pub(crate) fn spec(paths: &Paths) -> Option<NodeSpec> {
     load(&paths.node_spec())
 }
 
+/// Keeps specs, the newest of those that came meanwhile, one after the other and beside everything else: no update waits
+/// for it. What is said about a spec, `kept`, follows the disk. Where that does not take it, the gateway sends it again.
+pub(super) fn keep_specs(
+    paths: Paths,
+    mut specs: watch::Receiver<Option<NodeSpec>>,
+    kept: impl Fn(u64),
+) -> impl Future<Output = ()> {
+    // Now, and not when the task first runs: what arrives in between is not on the disk.
+    let mut last = specs.borrow_and_update().clone();
+    async move {
+        while specs.changed().await.is_ok() {
+            let Some(newest) = specs.borrow_and_update().clone() else {
+                continue;
+            };
+            if last.as_ref() != Some(&newest) {
+                let (paths, spec) = (paths.clone(), newest.clone());
+                match spawn_blocking(move || keep_spec(&paths, &spec)).await {
+                    Ok(Ok(())) => last = Some(newest.clone()),
+                    Ok(Err(error)) => tracing::warn!(%error, "the spec cannot be kept"),
+                    Err(error) => tracing::warn!(%error, "the spec was not kept"),
+                }
+            }
+            kept(newest.generation);
+        }
+    }
+}
+
 /// Keeps a spec: its bytes are on the disk. Should a power cut take the new name back, the whole spec before it is
 /// there, the next Hello says so, and the gateway sends the newer one again.
-pub(super) fn keep_spec(paths: &Paths, spec: &NodeSpec) -> io::Result<()> {
+fn keep_spec(paths: &Paths, spec: &NodeSpec) -> io::Result<()> {
     let json = serde_json::to_vec(spec)?;
     durable::replace_bytes(&paths.node_spec(), &json, Mode::Readable)
 }
@@ -139,6 +167,26 @@ mod tests {
         };
         keep_spec(&paths, &kept).unwrap();
         assert_eq!(spec(&paths), Some(kept));
+    }
+
+    #[tokio::test]
+    async fn what_is_said_about_a_spec_follows_the_disk() {
+        let (_folder, paths) = node();
+        let of = |generation| NodeSpec {
+            generation,
+            daemon: None,
+        };
+        let (specs, arriving) = watch::channel(None);
+        let (told, mut heard) = watch::channel(0);
+        let on_disk = paths.clone();
+        tokio::spawn(keep_specs(paths, arriving, move |generation| {
+            assert_eq!(spec(&on_disk).unwrap().generation, generation);
+            told.send_replace(generation);
+        }));
+        for generation in [1, 2, 2, 7] {
+            specs.send_replace(Some(of(generation)));
+            heard.wait_for(|told| *told == generation).await.unwrap();
+        }
     }
 
     #[test]

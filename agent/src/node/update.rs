@@ -125,7 +125,6 @@ impl Updates {
     pub(crate) fn spec(&self, spec: Result<NodeSpec, SpecError>) {
         self.inbox.send_modify(|inbox| match spec {
             Ok(spec) => {
-                inbox.observed_generation = spec.generation;
                 inbox.target = Some(spec.daemon.map_or(Target::Anything, Target::Release));
             }
             Err(error) => {
@@ -135,6 +134,12 @@ impl Updates {
                 }
             }
         });
+    }
+
+    /// The spec of that generation is on the disk.
+    pub(crate) fn kept(&self, generation: u64) {
+        self.inbox
+            .send_modify(|inbox| inbox.observed_generation = generation);
     }
 
     /// Why the owner holds the node now, if he does.

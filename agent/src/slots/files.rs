@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use bc_protocol::digest::Sha256;
@@ -29,6 +29,15 @@ const EXECUTABLE: u32 = 0o111;
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
     paths: Paths,
+}
+
+/// A binary that was put into its slot.
+#[derive(Debug)]
+pub(crate) struct Put {
+    /// The stamp of the file in its place; none where it is not the one that was seen.
+    pub(crate) stamp: Option<Stamp>,
+    /// What lay there before. To forget a large file takes the kernel milliseconds, which begin when this is dropped.
+    pub(crate) replaced: Option<File>,
 }
 
 impl Slots {
@@ -96,6 +105,19 @@ impl Slots {
             .flatten()
     }
 
+    /// The same, if it was put there after the binary was.
+    pub(crate) fn published_since(&self, slot: Slot) -> Option<Vec<u8>> {
+        let changed = |path: PathBuf| {
+            let found = fs::symlink_metadata(path).ok()?;
+            Some((found.ctime(), found.ctime_nsec()))
+        };
+        let (binary, release) = (
+            changed(self.paths.slot_binary(slot))?,
+            changed(self.paths.slot_release(slot))?,
+        );
+        self.published(slot).filter(|_| binary <= release)
+    }
+
     /// Where a download for the spare slot gathers. One that was begun for the other slot is removed, so that no two ever
     /// lie here.
     pub(crate) fn partial(&self, spare: Slot) -> io::Result<PathBuf> {
@@ -104,10 +126,10 @@ impl Slots {
     }
 
     /// Gives a finished download its place: `download` is the open file at [`Self::partial`]. Its bytes are on the disk
-    /// afterwards; its name is once [`Self::keep_published`] is done. What comes back is the stamp of the file in its
-    /// place: none where it is not the one that was seen.
-    pub(crate) fn install(&self, spare: Slot, download: &Seen) -> io::Result<Option<Stamp>> {
+    /// afterwards; its name is once [`Self::keep_published`] is done.
+    pub(crate) fn install(&self, spare: Slot, download: &Seen) -> io::Result<Put> {
         let (partial, binary) = (self.partial_path(spare), self.paths.slot_binary(spare));
+        let replaced = durable::open_unlinked(&binary).ok();
         let file = download.file();
         let put = durable::put_bytes_in_place(&partial, file, &binary, Mode::Executable);
         // After a failure nobody knows which of its bytes are on the disk: it is not to be built upon.
@@ -115,7 +137,10 @@ impl Slots {
         put?;
         let stamp = Stamp::of(&file.metadata()?);
         let is_the_one = stamp.is_same_bytes(download.stamp()) && self.is_untouched(spare, stamp);
-        Ok(is_the_one.then_some(stamp))
+        Ok(Put {
+            stamp: is_the_one.then_some(stamp),
+            replaced,
+        })
     }
 
     /// Whether the slot's binary is the file of that stamp, and nobody has touched it since.
@@ -194,7 +219,7 @@ mod tests {
             .unwrap();
         File::create(partial.with_file_name("bcd.partial.origin")).unwrap();
         let download = Seen::reading(File::open(&partial).unwrap()).unwrap();
-        let stamp = slots.install(Slot::B, &download).unwrap().unwrap();
+        let stamp = slots.install(Slot::B, &download).unwrap().stamp.unwrap();
         assert!(slots.is_untouched(Slot::B, stamp));
         assert!(slots.holds(Slot::B, digest));
         let mode = fs::metadata(paths.slot_binary(Slot::B)).unwrap();
@@ -211,7 +236,7 @@ mod tests {
         let download = Seen::reading(File::open(&partial).unwrap()).unwrap();
         fs::remove_file(&partial).unwrap();
         File::create(&partial).unwrap().write_all(b"late").unwrap();
-        assert_eq!(slots.install(Slot::B, &download).unwrap(), None);
+        assert_eq!(slots.install(Slot::B, &download).unwrap().stamp, None);
     }
 
     #[test]
@@ -223,7 +248,7 @@ mod tests {
         let mut late = File::options().write(true).open(&partial).unwrap();
         late.set_modified(std::time::UNIX_EPOCH).unwrap();
         let download = Seen::reading(File::open(&partial).unwrap()).unwrap();
-        let stamp = slots.install(Slot::B, &download).unwrap().unwrap();
+        let stamp = slots.install(Slot::B, &download).unwrap().stamp.unwrap();
         late.write_all(b"late").unwrap();
         assert!(!slots.is_untouched(Slot::B, stamp));
         fs::remove_file(paths.slot_binary(Slot::B)).unwrap();

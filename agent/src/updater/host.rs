@@ -14,6 +14,7 @@ use std::time::Duration;
 use bc_protocol::digest::Sha256;
 use bc_protocol::id::AttemptId;
 use bc_protocol::platform::Platform;
+use bc_protocol::release::sign::Unjudged;
 use bc_protocol::release::{Artifact, Trust, VerifiedManifest, verify, verify_installed};
 use bc_protocol::session::{Outcome, Slot};
 use bc_protocol::spec::DaemonSection;
@@ -191,7 +192,9 @@ impl Host {
             verify(&section.signature, &self.trust, PRODUCT, now).map_err(Refused::from)?;
         let artifact = refusal::admit(section, &manifest, &record, &self.platform)?;
         let (size, digest) = (artifact.size(), artifact.sha256());
-        let held = self.slots.has_size(slot, size) && self.slots.holds(slot, digest);
+        let held = self.slots.has_size(slot, size)
+            && !self.is_known_to_hold_another(slot, digest)
+            && self.slots.holds(slot, digest);
         let source = if held {
             Source::InPlace
         } else {
@@ -244,6 +247,16 @@ impl Host {
         Ok(record)
     }
 
+    /// Whether the slot's manifest claims that its binary is another one. It is asked only where it was written after that
+    /// binary got its name, and its word costs a download at worst: reading a large binary to find that out takes longer.
+    fn is_known_to_hold_another(&self, slot: Slot, digest: Sha256) -> bool {
+        let published = self.slots.published_since(slot).unwrap_or_default();
+        Unjudged::open(&published)
+            .ok()
+            .and_then(|claimed| Some(claimed.manifest().artifact_for(&self.platform)?.sha256()))
+            .is_some_and(|claimed| claimed != digest)
+    }
+
     /// What this machine is to run of a release that was admitted.
     fn artifact<'a>(&self, admitted: &'a Admitted) -> Result<&'a Artifact, Refused> {
         let artifact = admitted.manifest.artifact_for(&self.platform);
@@ -254,11 +267,15 @@ impl Host {
 
     /// The time that decides whether a manifest has expired: a clock that was set back must not make an old one valid.
     fn judging_time(&self, record: &Record) -> Timestamp {
+        let wall = clock::wall();
         let published = self.slots.published(record.confirmed().slot);
-        let issued = published
-            .and_then(|published| verify_installed(&published, &self.trust, PRODUCT).ok())
-            .map(|manifest| manifest.issued_at());
-        clock::wall().max(issued.unwrap_or_else(clock::wall))
+        let published = published.unwrap_or_default();
+        // Signatures take time to check, and only a manifest that is from the future can have a say.
+        if Unjudged::open(&published).is_ok_and(|claimed| claimed.manifest().issued_at() <= wall) {
+            return wall;
+        }
+        verify_installed(&published, &self.trust, PRODUCT)
+            .map_or(wall, |manifest| manifest.issued_at().max(wall))
     }
 }
 

@@ -149,10 +149,14 @@ impl Operations {
     ) -> Result<Staged, OperationError> {
         match self {
             Self::Here(host) => {
-                on(host, move |host| {
+                let staging = on(host, move |host| {
                     host.stage_admitted(&section, &admitted, binary)
-                })
-                .await
+                });
+                let mut staged = staging.await?;
+                let replaced = staged.replaced.take();
+                // While the new binary is asked whether it can run, the kernel forgets the one before it.
+                drop(spawn_blocking(move || drop(replaced)));
+                Ok(staged)
             }
             Self::Helper { reader, helper } => {
                 let file = binary.as_ref().map(Seen::file);

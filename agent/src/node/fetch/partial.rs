@@ -158,7 +158,6 @@ impl Partial {
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)?;
-        self.hasher.update(bytes);
         self.have += u64::try_from(bytes.len()).unwrap_or(0);
         self.behind.grown(&self.file, self.have);
         Ok(())
@@ -180,15 +179,18 @@ impl Partial {
     }
 }
 
-/// Writes a partial file behind the session's back: neither a slow disk nor the hashing may cost a heartbeat.
+/// Writes a partial file behind the session's back: a slow disk may not cost a heartbeat. Hashing a piece takes as long as
+/// receiving it did, so it stays on this side while the other one writes.
 pub(super) struct Writer {
     queue: mpsc::Sender<Bytes>,
     thread: JoinHandle<io::Result<Partial>>,
+    hasher: Sha256Hasher,
 }
 
 impl Writer {
     /// Takes over the file.
     pub(super) fn start(partial: Partial) -> Self {
+        let hasher = partial.hasher.clone();
         let (queue, mut chunks) = mpsc::channel::<Bytes>(WRITER_QUEUE_CHUNKS_MAX);
         let thread = spawn_blocking(move || {
             let mut partial = partial;
@@ -197,18 +199,29 @@ impl Writer {
             }
             Ok(partial)
         });
-        Self { queue, thread }
+        Self {
+            queue,
+            thread,
+            hasher,
+        }
     }
 
     /// Queues bytes; false if the disk has given up, which [`Writer::finish`] tells.
     pub(super) async fn write(&mut self, bytes: Bytes) -> bool {
-        self.queue.send(bytes).await.is_ok()
+        if self.queue.send(bytes.clone()).await.is_err() {
+            return false;
+        }
+        self.hasher.update(&bytes);
+        true
     }
 
     /// Gives the file back, with everything written.
     pub(super) async fn finish(self) -> Result<Partial, FetchError> {
         drop(self.queue);
-        self.thread.await?.map_err(FetchError::Disk)
+        let mut partial = self.thread.await?.map_err(FetchError::Disk)?;
+        // The writer ends well only behind the last piece.
+        partial.hasher = self.hasher;
+        Ok(partial)
     }
 }
 

@@ -15,7 +15,7 @@ use super::{Host, HostError, Source, while_trying};
 use crate::content::{Content, Seen, copy_at_most};
 use crate::durable;
 use crate::faults::{Fault, planted};
-use crate::updater::refusal::{self, Refused};
+use crate::updater::refusal::Refused;
 
 impl Host {
     /// Judges a section as [`Self::admit`] does and copies its binary out of `from`; none where the spare slot holds it.
@@ -46,7 +46,7 @@ impl Host {
         let content = naive_copy(from, &mut copy, admitted.size)
             .unwrap_or_else(|| copy_at_most(from, &mut copy, admitted.size));
         let judged = content.map_err(&failed).and_then(|content| {
-            refusal::admit_content(&content, artifact, &self.platform)?;
+            self.judge(&content, artifact)?;
             Seen::hashed(copy, content.digest).map_err(&failed)
         });
         if judged.is_err() {

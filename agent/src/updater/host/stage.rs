@@ -4,6 +4,7 @@
 //! activated is that very file, untouched since, or it is read again. No signature that this process has checked is
 //! checked a second time, and nothing that may have changed meanwhile is believed from before.
 
+use std::fs::File;
 use std::path::PathBuf;
 
 use bc_protocol::digest::Sha256;
@@ -21,16 +22,18 @@ use crate::updater::refusal::{self, Refused};
 use crate::updater::watchdog;
 
 /// A binary in its slot, not activated.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Staged {
     /// The binary.
     pub(crate) binary: PathBuf,
+    /// The one before it, for whoever has the time to drop it.
+    pub(crate) replaced: Option<File>,
     digest: Sha256,
     seen: Option<Staging>,
 }
 
 /// What this process knows of a binary because it has staged it itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Staging {
     binary: Stamp,
     published: Vec<u8>,
@@ -87,14 +90,14 @@ impl Host {
     fn put(&self, admitted: &Admitted, binary: Option<Seen>) -> Result<Staged, HostError> {
         let (slot, digest) = (admitted.slot, admitted.digest);
         let artifact = self.artifact(admitted)?;
-        let (content, stamp) = match binary {
+        let (content, stamp, replaced) = match binary {
             Some(binary) => self.install(slot, binary, artifact)?,
             None => {
                 let binary = self.slots.open(slot).and_then(Seen::reading);
                 let mut binary = binary.map_err(while_trying("read the slot's binary"))?;
                 let content = binary.content().cloned();
                 let content = content.map_err(while_trying("read the slot's binary"))?;
-                (content, binary.stamp())
+                (content, binary.stamp(), None)
             }
         };
         self.judge(&content, artifact)?;
@@ -106,6 +109,7 @@ impl Host {
         }
         Ok(Staged {
             binary: self.paths.slot_binary(slot),
+            replaced,
             digest,
             seen: Some(Staging {
                 binary: stamp,
@@ -120,15 +124,16 @@ impl Host {
         slot: Slot,
         mut binary: Seen,
         artifact: &Artifact,
-    ) -> Result<(Content, Stamp), HostError> {
+    ) -> Result<(Content, Stamp, Option<File>), HostError> {
         let content = binary.content().cloned();
         let content = content.map_err(while_trying("read the download"))?;
         if !planted(Fault::InstallFirst) {
             self.judge(&content, artifact)?;
         }
         let installed = self.slots.install(slot, &binary);
-        match installed.map_err(while_trying("install the binary"))? {
-            Some(stamp) => Ok((content, stamp)),
+        let put = installed.map_err(while_trying("install the binary"))?;
+        match put.stamp {
+            Some(stamp) => Ok((content, stamp, put.replaced)),
             None => Err(HostError::Changed { slot }),
         }
     }
@@ -177,6 +182,7 @@ impl Host {
             .map_or(record.confirmed().slot.other(), |trial| trial.slot);
         Ok(Staged {
             binary: self.paths.slot_binary(slot),
+            replaced: None,
             digest: section.sha256,
             seen: None,
         })
@@ -205,7 +211,8 @@ impl Host {
         Ok(manifest.sequence())
     }
 
-    fn judge(&self, content: &Content, artifact: &Artifact) -> Result<(), Refused> {
+    /// Whether these bytes are the artifact's, and made for this machine.
+    pub(super) fn judge(&self, content: &Content, artifact: &Artifact) -> Result<(), Refused> {
         if planted(Fault::NoDigest) {
             return Ok(());
         }
