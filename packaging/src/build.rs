@@ -106,19 +106,32 @@ pub async fn shipped_agent(to: &Path) -> Result<()> {
         &target,
     ];
     let mut cargo = cargo_with(&what);
-    // For the target alone: what runs while building cannot be static.
-    let flags = format!(
-        "CARGO_TARGET_{}_RUSTFLAGS",
-        target.to_uppercase().replace('-', "_")
-    );
+    // They are for the target alone, since one is named: what runs while building cannot be static.
     cargo
-        .env(flags, "-C target-feature=+crt-static")
-        .env_remove("RUSTFLAGS")
+        .env("CARGO_ENCODED_RUSTFLAGS", shipped_flags().join("\u{1f}"))
         .env_remove("BCD_FAULT");
     let built = run(cargo).await?;
     std::fs::copy(find(&built, "bcd")?, to)
         .with_context(|| format!("copy the agent to {}", to.display()))?;
     Ok(())
+}
+
+/// How the shipped agent is compiled and linked: static; and where the toolchain brings its own linker, equal functions
+/// once, relocations packed, and no tables to unwind by.
+fn shipped_flags() -> Vec<String> {
+    // What functions have in common becomes a function of its own: the last of many small things for the sake of size.
+    let outline = "-Cllvm-args=--enable-machine-outliner=always";
+    let mut flags = vec![
+        "-Ctarget-feature=+crt-static".to_owned(),
+        outline.to_owned(),
+    ];
+    if cfg!(target_arch = "x86_64") {
+        let options = "-Wl,-O2,--icf=all,--pack-dyn-relocs=relr,--no-eh-frame-hdr";
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/link/agent.ld");
+        let arguments = [options, "-T", script];
+        flags.extend(arguments.map(|argument| format!("-Clink-arg={argument}")));
+    }
+    flags
 }
 
 /// Waits for the turn to build; it ends when the file is closed, also by a crash.
