@@ -1,7 +1,7 @@
 //! The agent as it is shipped: its size, what it costs while it has nothing to do, and how quickly it updates itself.
 //!
-//! Builds the static release binary and lets one real node run it under its supervisor, against a gateway and a download
-//! server of the bench's own. What an update is compared with runs between the updates, in the same rounds: a machine
+//! Builds the static release binary and lets two real nodes run it under their supervisors, against a gateway and a
+//! download server of the bench's own: one updates itself to large releases, the other to releases of the agent's own size. What an update is compared with runs between the updates, in the same rounds: a machine
 //! that is busy is busy for all of them.
 
 mod downloads;
@@ -21,9 +21,8 @@ use tokio::task::spawn_blocking;
 pub use figures::Figures;
 
 use self::{
-    downloads::Downloads,
     figures::{Idle, Ratios, median},
-    gateway::{Gateway, Session},
+    gateway::Session,
     node::Node,
     update::{Bench, Look, Update},
 };
@@ -69,6 +68,15 @@ impl Size {
             Self::Hundred => 100_000_000,
         }
     }
+
+    /// Whatever is measured replaces a file of its own size: to remove a large one takes time too.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bare => "bare",
+            Self::Ten => "ten",
+            Self::Hundred => "hundred",
+        }
+    }
 }
 
 /// What one size took in one round.
@@ -96,26 +104,21 @@ async fn measure(
     extent: Extent,
     tell: impl Fn(&str),
 ) -> Result<Figures> {
-    let gateway = Gateway::open().await?;
-    let home = folder.path().join("node");
-    fs::create_dir_all(&home)?;
-    let node = Node::start(&gateway, agent, &home, "")?;
-    let mut session = gateway.session().await.with_context(|| node.log())?;
-    let idle = idle(&node, &mut session, extent.idle).await?;
+    let (mut large, session) = Bench::open(agent, &folder.path().join("large")).await?;
+    let mut large_session = session;
+    let (mut small, session) = Bench::open(agent, &folder.path().join("small")).await?;
+    let mut small_session = session;
+    let idle = idle(&small.node, &mut small_session, extent.idle).await?;
     tell("idle: measured");
-    let mut bench = Bench {
-        gateway,
-        downloads: Downloads::open()?,
-        node,
-    };
     let (mut tens, mut hundreds, mut gaps) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..=extent.rounds {
         let ten;
-        (session, ten) = round(&mut bench, session, Size::Ten, folder.path()).await?;
+        (large_session, ten) = round(&mut large, large_session, Size::Ten, folder.path()).await?;
         let hundred;
-        (session, hundred) = round(&mut bench, session, Size::Hundred, folder.path()).await?;
+        (large_session, hundred) =
+            round(&mut large, large_session, Size::Hundred, folder.path()).await?;
         let bare;
-        (session, bare) = update(&mut bench, session, (Size::Bare, Look::Away)).await?;
+        (small_session, bare) = update(&mut small, small_session, (Size::Bare, Look::Away)).await?;
         tell(&told(number, &[ten, hundred], bare));
         // The first round warms caches, and is not counted.
         if number > 0 {
@@ -124,7 +127,7 @@ async fn measure(
             gaps.push(bare);
         }
     }
-    let (_, counted) = update(&mut bench, session, (Size::Ten, Look::Calls)).await?;
+    let (_, counted) = update(&mut large, large_session, (Size::Ten, Look::Calls)).await?;
     let all = || tens.iter().chain(&hundreds);
     Ok(Figures {
         binary_bytes: fs::metadata(agent)?.len(),
@@ -153,7 +156,8 @@ async fn round(
         .node
         .next_release(bench.downloads.url(), size.bytes())?;
     bench.downloads.serve(&release.bytes)?;
-    let (url, to) = (bench.downloads.url().to_owned(), folder.to_owned());
+    let (url, to) = (bench.downloads.url().to_owned(), folder.join(size.name()));
+    fs::create_dir_all(&to)?;
     let (floor, curl) =
         spawn_blocking(move || anyhow::Ok((peers::floor(&url, &to)?, peers::curl(&url, &to)?)))
             .await??;
@@ -217,8 +221,9 @@ fn written(rounds: &[Round], size: Size) -> Vec<f64> {
 fn told(number: usize, rounds: &[Round; 2], bare: Update) -> String {
     let [ten, hundred] = rounds.map(|round| {
         format!(
-            "ours {:.1} + preflight {:.1}, floor {:.1}, curl {:.1}",
+            "ours {:.1} (processors {:.1}) + preflight {:.1}, floor {:.1}, curl {:.1}",
             ms(round.ours.took),
+            ms(round.ours.cpu),
             ms(round.ours.preflight),
             ms(round.floor),
             ms(round.curl),

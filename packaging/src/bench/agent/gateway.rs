@@ -22,6 +22,7 @@ use rustls::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
+    sync::mpsc,
     time::timeout,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -39,10 +40,9 @@ type Issuer = CertifiedIssuer<'static, KeyPair>;
 
 /// See the module's card.
 pub(super) struct Gateway {
-    listener: TcpListener,
-    acceptor: TlsAcceptor,
     issuer: Issuer,
     url: String,
+    sessions: mpsc::UnboundedReceiver<Session>,
 }
 
 /// A session that was welcomed.
@@ -61,11 +61,12 @@ impl Gateway {
         let issuer = Issuer::self_signed(params, KeyPair::generate()?)?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("wss://{}/session", listener.local_addr()?);
+        let (session, sessions) = mpsc::unbounded_channel();
+        tokio::spawn(accept(listener, acceptor(&issuer)?, session));
         Ok(Self {
-            acceptor: acceptor(&issuer)?,
-            listener,
             issuer,
             url,
+            sessions,
         })
     }
 
@@ -89,43 +90,53 @@ impl Gateway {
         Ok(())
     }
 
-    /// The next session, welcomed. Connections that do not become one are let go.
-    pub(super) async fn session(&self) -> Result<Session> {
-        timeout(PATIENCE, async {
-            loop {
-                let (stream, _) = self.listener.accept().await?;
-                stream.set_nodelay(true)?;
-                // A probe says nothing.
-                if let Ok(session) = self.welcome(stream).await {
-                    return Ok(session);
-                }
-            }
-        })
-        .await
-        .context("expected a session, found none in a minute")?
+    /// The next session, welcomed.
+    pub(super) async fn session(&mut self) -> Result<Session> {
+        timeout(PATIENCE, self.sessions.recv())
+            .await
+            .context("expected a session, found none in a minute")?
+            .context("the gateway has ended")
     }
+}
 
-    async fn welcome(&self, stream: TcpStream) -> Result<Session> {
-        let stream = self.acceptor.accept(stream).await?;
-        let mut socket = accept_async(stream).await?;
-        let FromNode::Hello(hello) = frame(&mut socket).await?.context("no Hello")? else {
-            bail!("expected a Hello, found another frame");
-        };
-        let welcome = FromGateway::Welcome(Welcome {
-            nonce: hello.nonce,
-            session: SessionId::random(0, hello.connect_seq.into()),
-            protocol: hello.protocols.max,
-            server_proto_min: 1,
-            upgrade_required: false,
-            heartbeat_interval_ms: HEARTBEAT_MS,
-            server_time_ms: 0,
+/// Welcomes whoever comes, beside one another: a probe, which says nothing, keeps no node waiting.
+async fn accept(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    sessions: mpsc::UnboundedSender<Session>,
+) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let (acceptor, sessions) = (acceptor.clone(), sessions.clone());
+        tokio::spawn(async move {
+            if let Ok(session) = welcome(stream, acceptor).await {
+                // Nobody is left to tell once the bench has ended.
+                drop(sessions.send(session));
+            }
         });
-        socket.send(Message::Binary(welcome.encode())).await?;
-        Ok(Session {
-            welcomed_at: now(),
-            socket,
-        })
     }
+}
+
+async fn welcome(stream: TcpStream, acceptor: TlsAcceptor) -> Result<Session> {
+    stream.set_nodelay(true)?;
+    let stream = acceptor.accept(stream).await?;
+    let mut socket = accept_async(stream).await?;
+    let FromNode::Hello(hello) = frame(&mut socket).await?.context("no Hello")? else {
+        bail!("expected a Hello, found another frame");
+    };
+    let welcome = FromGateway::Welcome(Welcome {
+        nonce: hello.nonce,
+        session: SessionId::random(0, hello.connect_seq.into()),
+        protocol: hello.protocols.max,
+        server_proto_min: 1,
+        upgrade_required: false,
+        heartbeat_interval_ms: HEARTBEAT_MS,
+        server_time_ms: 0,
+    });
+    socket.send(Message::Binary(welcome.encode())).await?;
+    Ok(Session {
+        welcomed_at: now(),
+        socket,
+    })
 }
 
 impl Session {

@@ -96,7 +96,8 @@ fn request(url: &str) -> Result<BufReader<TcpStream>> {
 /// What people would type.
 pub(super) fn curl(url: &str, folder: &Path) -> Result<Duration> {
     let begun = now();
-    let script = "set -e; curl -fsS \"$1\" | tee curl.new | sha256sum > curl.sum; sync curl.new; mv curl.new curl";
+    let script =
+        "set -e; curl -fsS \"$1\" | tee curl.new | sha256sum > curl.sum; sync; mv curl.new curl";
     let status = Command::new("sh")
         .current_dir(folder)
         .args(["-c", script, "sh", url])

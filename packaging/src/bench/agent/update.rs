@@ -3,7 +3,11 @@
 //! A spec is sent; the node reports what it does as it does it, and says goodbye once the trial is in the record. The
 //! preflight, which runs the new binary, is taken off: its time is the new binary's.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail};
 use bc_protocol::{
@@ -39,6 +43,8 @@ pub(super) struct Update {
     pub(super) written: u64,
     /// The most memory, beyond what it had before.
     pub(super) extra_kib: u64,
+    /// What it kept processors busy for, all its threads together.
+    pub(super) cpu: Duration,
     /// Calls that wait for the disk, where they were counted.
     pub(super) syncs: usize,
 }
@@ -55,6 +61,20 @@ pub(super) enum Look {
 }
 
 impl Bench {
+    /// A node in `folder` that runs `agent`, and its first session.
+    pub(super) async fn open(agent: &Path, folder: &Path) -> Result<(Self, Session)> {
+        fs::create_dir_all(folder)?;
+        let mut gateway = Gateway::open().await?;
+        let node = Node::start(&gateway, agent, folder, "")?;
+        let session = gateway.session().await.with_context(|| node.log())?;
+        let bench = Self {
+            gateway,
+            downloads: Downloads::open()?,
+            node,
+        };
+        Ok((bench, session))
+    }
+
     /// Updates the node, in this session, to a release whose bytes are served already; gives the new one's session.
     pub(super) async fn update(
         &mut self,
@@ -69,6 +89,7 @@ impl Bench {
         };
         kernel::forget_peak(pid)?;
         let before = (kernel::peak_kib(pid)?, kernel::written(pid)?);
+        let cpu_before = kernel::used(pid)?.cpu_ns;
         let spec = NodeSpec {
             generation: self.node.generation(),
             daemon: Some(release.section),
@@ -83,6 +104,7 @@ impl Bench {
                 kernel::written(pid)? - before.1,
             ),
         };
+        let cpu_ns = kernel::used(pid)?.cpu_ns.saturating_sub(cpu_before);
         let syncs = counting.map_or(Ok(0), |counting| counting.so_far())?;
         let ((), next) = tokio::join!(session.end(), self.gateway.session());
         let mut next = next.with_context(|| self.node.log())?;
@@ -94,6 +116,7 @@ impl Bench {
             gap: next.welcomed_at - times.recorded,
             written,
             extra_kib,
+            cpu: Duration::from_nanos(cpu_ns),
             syncs,
         };
         Ok((next, update))
