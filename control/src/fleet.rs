@@ -7,6 +7,7 @@ pub(crate) mod facts;
 pub(crate) mod gateway;
 pub(crate) mod join;
 pub(crate) mod join_token;
+pub(crate) mod late;
 pub(crate) mod node;
 pub(crate) mod pool;
 pub(crate) mod process;

@@ -8,6 +8,7 @@ mod document;
 mod downloads;
 mod error;
 mod events;
+mod fleet;
 mod frame;
 mod gateways;
 mod input;
@@ -21,6 +22,7 @@ mod rollouts;
 mod status;
 mod tokens;
 mod webhooks;
+mod workflows;
 
 use std::{future::ready, sync::Arc};
 
@@ -156,6 +158,15 @@ fn methods(to: Methods) -> Methods {
         .method("rollouts/pause", "Start no more nodes for now", rollouts::pause)
         .method("rollouts/resume", "Go on, and accept the wave's failures so far", rollouts::resume)
         .method("rollouts/abort", "End it; what is in flight fails or goes back", rollouts::abort)
+        .method("rollouts/plan", "What creating it would begin; nothing is stored", rollouts::plan)
+        .method("rollouts/explain", "Why a node is where it is, in one sentence", rollouts::explain)
+        .method("rollouts/retry", "Try failed nodes of a completed rollout again", rollouts::retry)
+        .method("fleet/freeze", "Start nothing more in the tenant", fleet::freeze)
+        .method("fleet/unfreeze", "Let nodes start again", fleet::unfreeze)
+        .method("fleet/summary", "The tenant's nodes, counted by pool", fleet::summary)
+        .method("workflows/create", "Count work on a node against its pool's budget", workflows::create)
+        .method("workflows/list", "The 100 newest workflows, newest first", workflows::list)
+        .method("workflows/update", "Move a workflow", workflows::update)
         .method("pools/create", "Make a pool", pools::create)
         .method("pools/list", "The tenant's pools, by name", pools::list)
         .method("pools/get", "One pool", pools::get)

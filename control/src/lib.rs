@@ -22,3 +22,4 @@ mod release;
 mod rollout;
 mod serve;
 mod spec;
+mod workflow;

@@ -9,7 +9,11 @@ pub(crate) mod state;
 pub(crate) mod target;
 
 mod budget;
+mod explain;
+mod forecast;
 mod gate;
+mod hold;
+mod late;
 mod limits;
 mod operator;
 mod plan;

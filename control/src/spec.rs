@@ -5,4 +5,4 @@ pub(crate) mod store;
 mod compute;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

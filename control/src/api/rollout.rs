@@ -110,6 +110,122 @@ pub(crate) struct AbortRollout {
     pub rollback: bool,
 }
 
+/// `rollouts.retry`
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct RetryRollout {
+    /// Whose.
+    #[schema(value_type = words::TenantId)]
+    pub tenant_id: TenantId,
+    /// Which.
+    #[schema(value_type = words::RolloutId)]
+    pub rollout_id: RolloutId,
+    /// Of its failed nodes only these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<words::NodeId>>)]
+    pub node_ids: Option<Vec<NodeId>>,
+}
+
+/// `rollouts.explain`
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ExplainRollout {
+    /// Whose.
+    #[schema(value_type = words::TenantId)]
+    pub tenant_id: TenantId,
+    /// Which.
+    #[schema(value_type = words::RolloutId)]
+    pub rollout_id: RolloutId,
+    /// Which of its nodes, or any other of the tenant.
+    #[schema(value_type = words::NodeId)]
+    pub node_id: NodeId,
+}
+
+/// `rollouts.explain`'s answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Explanation {
+    /// The rollout.
+    #[schema(value_type = words::RolloutId)]
+    pub rollout_id: RolloutId,
+    /// The node.
+    #[schema(value_type = words::NodeId)]
+    pub node_id: NodeId,
+    /// How the node stands in the rollout; absent where it has no part in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<RowState>,
+    /// Why, in one word.
+    pub code: String,
+    /// Why, in one sentence.
+    pub sentence: String,
+}
+
+/// `rollouts.plan`'s answer: what `rollouts.create` would begin. Nothing is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RolloutPlan {
+    /// The release that it would bring.
+    #[schema(value_type = words::Version)]
+    pub version: Version,
+    /// Nodes in scope.
+    pub nodes: u32,
+    /// Those that run the version already, confirmed.
+    pub already: u32,
+    /// Its waves, in order.
+    pub waves: Vec<PlannedWave>,
+    /// The pools that it would move through, by id.
+    pub pools: Vec<PlannedPool>,
+    /// What somebody should look at before creating it.
+    pub warnings: Vec<PlanWarning>,
+    /// How long it takes if every node needs `secondsPerNode`, and nothing fails.
+    pub estimated_seconds: f64,
+    /// What the estimate takes for one node: what nodes took lately, or a guess.
+    pub seconds_per_node: f64,
+}
+
+/// A wave that a rollout would have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PlannedWave {
+    /// Cumulative percentage.
+    #[schema(value_type = words::Percent)]
+    pub percent: Percent,
+    /// Its nodes.
+    pub nodes: u32,
+    /// Its nodes by pool.
+    #[schema(value_type = BTreeMap<words::PoolId, u32>)]
+    pub pools: BTreeMap<PoolId, u32>,
+    /// How long it takes, its soak included.
+    pub estimated_seconds: f64,
+}
+
+/// A pool that a rollout would move through.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PlannedPool {
+    /// The pool.
+    #[schema(value_type = words::PoolId)]
+    pub pool_id: PoolId,
+    /// Nodes in scope.
+    pub nodes: u32,
+    /// Of these, how many are online now.
+    pub online: u32,
+    /// How many of the pool may be disrupted at once.
+    pub concurrency: u32,
+    /// How many are now.
+    pub disrupted: u32,
+}
+
+/// Something about a planned rollout that its author may not have meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PlanWarning {
+    /// In one word.
+    pub code: String,
+    /// In one sentence.
+    pub message: String,
+}
+
 /// A rollout's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -205,6 +321,36 @@ pub(crate) struct Rollout {
     /// Every node, in rollout order; only `rollouts.get` gives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_list: Option<Vec<RolloutNode>>,
+    /// Nodes that were started after the rollout had completed; only `rollouts.get` gives them, and no count holds them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_nodes: Option<Vec<LateNode>>,
+}
+
+/// A node that joined after a rollout, or that it passed over, and that converges on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LateNode {
+    /// The node.
+    #[schema(value_type = words::NodeId)]
+    pub node_id: NodeId,
+    /// Its pool.
+    #[schema(value_type = words::PoolId)]
+    pub pool_id: PoolId,
+    /// How it stands.
+    pub state: RowState,
+    /// The version that it ran when it was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<words::Version>)]
+    pub from_version: Option<Version>,
+    /// When it was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Moment>,
+    /// When it settled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Moment>,
+    /// Why it failed or was skipped, or what it is retrying after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// One node of a rollout.

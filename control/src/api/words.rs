@@ -58,6 +58,7 @@ texts! {
     PoolId "^pool_[0-9a-hjkmnp-tv-z]{26,52}$", "A pool of nodes.";
     NodeId "^node_[0-9a-hjkmnp-tv-z]{26,52}$", "A node.";
     RolloutId "^rollout_[0-9a-hjkmnp-tv-z]{26,52}$", "A rollout.";
+    WorkflowId "^wf_[0-9a-hjkmnp-tv-z]{26,52}$", "A workflow.";
     ReleaseId "^rel_[0-9a-hjkmnp-tv-z]{26,52}$", "A registered release.";
     GatewayId "^gw_[0-9a-hjkmnp-tv-z]{26,52}$", "A gateway.";
     TokenId "^tok_[0-9a-hjkmnp-tv-z]{26,52}$", "An API token, without its secret.";

@@ -7,8 +7,9 @@
 //! 1. A name of [`turn`]; the gateway of a link; a join token.
 //! 2. A rollout.
 //! 3. Pools, by id.
-//! 4. Nodes, by id.
-//! 5. The counter of events, by [`Tx::at_last`].
+//! 4. Whether a tenant's fleet is frozen.
+//! 5. Nodes, by id.
+//! 6. The counter of events, by [`Tx::at_last`].
 //!
 //! Two that meet all the same are told so by the database, which undoes one of them: that one is [`retried`].
 

@@ -33,6 +33,7 @@ const HISTORY: &[Step] = &[
     step!("fleet/0002_labels"),
     step!("event/0001_webhooks"),
     step!("fleet/0003_processes"),
+    step!("rollout/0002_late"),
 ];
 
 /// How many there are.

@@ -119,7 +119,7 @@ impl Query {
     }
 
     /// The rows stay as they are until the transaction ends.
-    fn for_share(self) -> Self {
+    pub(crate) fn for_share(self) -> Self {
         let lock = Lock::Shared;
         Self { lock, ..self }
     }

@@ -17,7 +17,7 @@ use crate::{
         query,
     },
     event::outbox::{Draft, publish},
-    fleet::join::check_labels,
+    fleet::{join::check_labels, late},
 };
 
 /// Changes what is given and leaves the rest.
@@ -58,6 +58,7 @@ pub(crate) async fn update(
     .bind(request.maintenance)
     .execute(&mut *tx)
     .await?;
+    late::look_again(&mut tx, node).await?;
     let draft = Draft {
         kind: "node.updated",
         subject: format!("node/{node}"),
@@ -128,6 +129,7 @@ async fn take_out(tx: &mut Tx, removed: &RemovedNode) -> Result<(), sqlx::Error>
         .bind(removed.removed_at.millis())
         .execute(&mut **tx)
         .await?;
+    late::forget(tx, &removed.id).await?;
     // All its reasons at once, also those of rollouts that have ended: there is nobody left who could be disrupted.
     let reasons = query("DELETE FROM disruptions WHERE node_id = $1")
         .bind(node)

@@ -8,6 +8,7 @@ use bc_protocol::id::{NodeId, PoolId};
 use crate::{
     clock::Moment,
     db::{Tx, query, query_scalar},
+    fleet::late,
 };
 
 /// Adds a reason for which the node is disrupted; a reason that it has already changes nothing.
@@ -54,6 +55,7 @@ pub(crate) async fn vacate(tx: &mut Tx, node: &NodeId, reason: &str) -> Result<(
             .bind(pool)
             .execute(&mut **tx)
             .await?;
+        late::look_again(tx, node).await?;
     }
     Ok(())
 }

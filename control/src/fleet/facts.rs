@@ -24,6 +24,7 @@ use crate::{
         contention::lock_nodes,
         query, query_scalar,
     },
+    fleet::late,
 };
 
 /// What a batch of facts did.
@@ -216,6 +217,7 @@ async fn open(
         notice::attempts(tx, &before, &opened.facts, from.now);
     }
     notice::presence(tx, &before, from.now).await?;
+    late::look_again(tx, &opened.node).await?;
     Ok(())
 }
 
@@ -235,6 +237,9 @@ async fn report(
     };
     if newest(tx, from, session, (report.report, &report.facts)).await? {
         applied.changed.insert(report.node.clone());
+        if before.held && report.facts.held.is_none() {
+            late::look_again(tx, &report.node).await?;
+        }
         notice::attempts(tx, &before, &report.facts, from.now);
         notice::presence(tx, &before, from.now).await?;
     }
@@ -299,6 +304,7 @@ struct Before {
     tenant: TenantId,
     removed: bool,
     online: bool,
+    held: bool,
     stored: Option<StoredSession>,
     attempt: Option<(String, bool)>,
     version: Option<String>,
@@ -314,7 +320,7 @@ struct StoredSession {
 impl Before {
     async fn read(tx: &mut Tx, node: &NodeId) -> Result<Option<Self>, sqlx::Error> {
         let row = query(
-            "SELECT n.tenant, n.removed_at, f.connect_seq, f.session_id, f.gateway_id, f.online, f.version,
+            "SELECT n.tenant, n.removed_at, f.connect_seq, f.session_id, f.gateway_id, f.online, f.version, f.held,
                     f.attempt_id, f.attempt_final = 1 OR f.attempt_outcome = 'confirmed' AS attempt_ended
              FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id WHERE n.id = $1",
         )
@@ -340,6 +346,7 @@ impl Before {
             tenant: parsed(&row, "tenant")?,
             removed: row.try_get::<Option<i64>>("removed_at")?.is_some(),
             online: row.try_get::<Option<bool>>("online")?.unwrap_or(false),
+            held: row.try_get::<Option<&str>>("held")?.is_some(),
             stored,
             attempt: attempt.zip(ended),
             version: row.try_get("version")?,

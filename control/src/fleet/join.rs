@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use super::{
     authority::{Authority, AuthorityError, CertifiedKey, RequestError},
+    late,
     pool::{self, PoolError},
 };
 use crate::{
@@ -310,6 +311,7 @@ async fn admit(
         .bind(token.pool.as_str())
         .execute(&mut **tx)
         .await?;
+    late::await_change(tx, &node, &token.pool).await?;
     let draft = Draft {
         kind: "node.joined",
         subject: format!("node/{node}"),

@@ -6,7 +6,8 @@ use super::{Shared, caller::Caller, error::Refusal, input::Input};
 use crate::{
     access::{action::Action, decide::Resource},
     api::rollout::{
-        AbortRollout, CreateRollout, ListRollouts, OneRollout, PauseRollout, Rollout, Rollouts,
+        AbortRollout, CreateRollout, ExplainRollout, Explanation, ListRollouts, OneRollout,
+        PauseRollout, RetryRollout, Rollout, RolloutPlan, Rollouts,
     },
     rollout::service,
 };
@@ -66,5 +67,34 @@ pub(super) async fn abort(
 ) -> Result<Json<Rollout>, Refusal> {
     caller.may(Action::FleetAdmin, Resource::Fleet).await?;
     let rollout = service::abort(&app.services, caller.name(), request).await?;
+    Ok(Json(rollout))
+}
+
+pub(super) async fn plan(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<CreateRollout>,
+) -> Result<Json<RolloutPlan>, Refusal> {
+    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    let plan = service::plan(&app.services, caller.name(), request).await?;
+    Ok(Json(plan))
+}
+
+pub(super) async fn explain(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<ExplainRollout>,
+) -> Result<Json<Explanation>, Refusal> {
+    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    Ok(Json(service::explain(&app.services, request).await?))
+}
+
+pub(super) async fn retry(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<RetryRollout>,
+) -> Result<Json<Rollout>, Refusal> {
+    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    let rollout = service::retry(&app.services, caller.name(), request).await?;
     Ok(Json(rollout))
 }

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    limits,
+    late, limits,
     plan::{Follow, Held, Wakeup, plan},
     service::{self, Services},
     store::{self, StoreError},
@@ -62,19 +62,51 @@ pub(crate) async fn pass_all(services: &Services) -> Option<Moment> {
     };
     let mut next: Option<Moment> = None;
     for id in ids {
-        match retried(|| pass(services, &id, Moment::now)).await {
-            Ok(passed) => {
-                services.tell_stale(passed.stale);
-                let due = passed.next.map(|(at, _)| at);
-                next = [next, due].into_iter().flatten().min();
-            }
-            Err(error) => {
-                let error: &dyn std::error::Error = &error;
-                tracing::error!(rollout = %id, error, "a pass failed and changed nothing");
-            }
+        let passed = retried(|| pass(services, &id, Moment::now)).await;
+        next = earlier(next, conclude(services, &id, passed));
+    }
+    // After the others: what completes in their passes has late nodes at once.
+    earlier(next, pass_all_late(services).await)
+}
+
+async fn pass_all_late(services: &Services) -> Option<Moment> {
+    let ids = match store::late::due(&services.db).await {
+        Ok(ids) => ids,
+        Err(error) => {
+            let error: &dyn std::error::Error = &error;
+            tracing::error!(error, "late nodes cannot be looked for");
+            return None;
         }
+    };
+    let mut next = None;
+    for id in ids {
+        let passed = retried(|| pass_late(services, &id, Moment::now)).await;
+        next = earlier(next, conclude(services, &id, passed));
     }
     next
+}
+
+fn earlier(one: Option<Moment>, other: Option<Moment>) -> Option<Moment> {
+    [one, other].into_iter().flatten().min()
+}
+
+/// Tells what a pass has committed. Gives its deadline.
+fn conclude(
+    services: &Services,
+    id: &RolloutId,
+    passed: Result<Passed, StoreError>,
+) -> Option<Moment> {
+    match passed {
+        Ok(passed) => {
+            services.tell_stale(passed.stale);
+            passed.next.map(|(at, _)| at)
+        }
+        Err(error) => {
+            let error: &dyn std::error::Error = &error;
+            tracing::error!(rollout = %id, error, "a pass failed and changed nothing");
+            None
+        }
+    }
 }
 
 /// What a pass left.
@@ -133,6 +165,46 @@ pub(crate) async fn pass(
     }
     for held in &passed.held {
         tracing::trace!(rollout = %id, node = ?held.node, hold = ?held.hold, "held back");
+    }
+    Ok(passed)
+}
+
+/// One pass over the late nodes of one completed rollout: one transaction, committed only if it changes something.
+pub(crate) async fn pass_late(
+    services: &Services,
+    id: &RolloutId,
+    clock: impl Fn() -> Moment,
+) -> Result<Passed, StoreError> {
+    let mut tx = services.db.begin().await?;
+    let mut passed = Passed::default();
+    let locked = store::lock_if_free(&mut tx, id).await?;
+    let now = clock();
+    if !locked {
+        passed.next = Some((now.plus(limits::ELSEWHERE), Wakeup::Elsewhere));
+        return Ok(passed);
+    }
+    let mut changed = false;
+    for _ in 0..limits::PLANS_PER_PASS_MAX {
+        let Some(snapshot) = store::late::snapshot(&mut tx, id, services.surroundings()).await?
+        else {
+            break;
+        };
+        let plan = late::plan(&snapshot, now);
+        passed.next = plan.next;
+        passed.held = plan.held.clone();
+        if plan.is_idle() {
+            break;
+        }
+        store::late::apply(&mut tx, &plan).await?;
+        changed = true;
+        // Whoever is next in the queue comes with the next plan, or with the next pass.
+        passed.next = Some((now, Wakeup::Overdue));
+        passed.stale.extend(plan.stale);
+    }
+    if changed {
+        tx.commit().await?;
+        let stale = passed.stale.len();
+        tracing::debug!(rollout = %id, stale, "a pass changed late nodes");
     }
     Ok(passed)
 }

@@ -39,8 +39,8 @@ pub(crate) const SOAK_SECONDS_MAX: f64 = 604_800.0;
 /// Seconds for one node: no restart fits in less than the first, and after the second somebody should look.
 pub(crate) const TIMEOUT_SECONDS: std::ops::RangeInclusive<f64> = 60.0..=86_400.0;
 
-/// Characters of an operator's reason: what a table and a chat message can show.
-pub(crate) const REASON_CHARS_MAX: usize = 500;
-
 /// Rollouts that `rollouts.list` gives.
 pub(crate) const LISTED_MAX: i64 = 100;
+
+/// Late nodes that a pass looks at beyond those that it has room for, in case some cannot go.
+pub(crate) const LATE_SPARE: u32 = 32;

@@ -9,18 +9,17 @@ use bc_protocol::{
 };
 use serde_json::Value;
 
-use super::snapshot::{Head, Row, Snapshot, Tally, Trouble};
-use crate::{
-    api::rollout::{RolloutState, RowState},
-    clock::Moment,
-    event::outbox::CONTROL,
+use super::{
+    hold::Hold,
+    snapshot::{Head, Row, Snapshot, Tally, Trouble},
 };
+use crate::{api::rollout::RowState, clock::Moment, event::outbox::CONTROL};
 
 mod pass;
 mod start;
 
 pub(super) use pass::Pass;
-pub(super) use start::{first_attempt, rollback_attempt};
+pub(super) use start::{first_attempt, late_attempt, rollback_attempt, unstartable};
 
 /// Everything that one pass, or one operator's call, changes.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,49 +143,6 @@ pub(crate) struct Held {
     pub node: Option<NodeId>,
     /// Why.
     pub hold: Hold,
-}
-
-/// Why something does not happen now, with its numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Hold {
-    /// Nothing starts in a rollout that does not run.
-    NotRunning {
-        /// Its state.
-        state: RolloutState,
-        /// Why.
-        reason: Option<String>,
-    },
-    /// The wave has settled and rests.
-    Soaking {
-        /// Until when.
-        until: Moment,
-    },
-    /// The node cannot be reached.
-    Offline {
-        /// Since when.
-        since: Moment,
-        /// From when on the wave goes on without it, if nothing else of the wave moves.
-        skipped_at: Option<Moment>,
-    },
-    /// Something else disrupts the node already: a workflow, or another rollout.
-    Disrupted {
-        /// What.
-        by: String,
-    },
-    /// The pool has no place left.
-    Budget {
-        /// Nodes that are disrupted.
-        disrupted: u32,
-        /// Nodes that may be.
-        max: u32,
-    },
-    /// Today's pins do not cover the release.
-    Distrusted {
-        /// Why it is not believed.
-        refusal: String,
-    },
-    /// The node has settled and is still at work, so its place is not free.
-    StillAtWork,
 }
 
 /// What the passing of time will bring.

@@ -5,7 +5,12 @@
 
 mod check;
 mod create;
+mod dry_run;
 mod error;
+mod explain;
+mod freeze;
+mod retry;
+mod summary;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -16,7 +21,12 @@ use bc_protocol::{
 use tokio::sync::broadcast;
 
 pub(crate) use create::create;
+pub(crate) use dry_run::plan;
 pub(crate) use error::RolloutError;
+pub(crate) use explain::explain;
+pub(crate) use freeze::{freeze, unfreeze};
+pub(crate) use retry::retry;
+pub(crate) use summary::summary;
 
 use super::{
     limits,
@@ -141,6 +151,7 @@ pub(crate) async fn get(services: &Services, request: OneRollout) -> Result<Roll
         .await?
         .ok_or_else(|| RolloutError::no_rollout(&request.rollout_id))?;
     rollout.node_list = Some(store::read::nodes(&mut tx, &request.rollout_id).await?);
+    rollout.late_nodes = Some(store::late::listed(&mut tx, &request.rollout_id).await?);
     Ok(rollout)
 }
 

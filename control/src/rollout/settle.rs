@@ -34,12 +34,12 @@ pub(crate) enum Time {
     Over,
 }
 
-/// Judges a row in flight.
-pub(crate) fn judge(flight: &Flight, terms: &Terms, time: Time) -> Verdict {
+/// Judges a row in flight, of a wave or late.
+pub(crate) fn judge<R>(state: RowState, flight: &Flight<R>, terms: &Terms, time: Time) -> Verdict {
     if flight.node.removed {
         return Verdict::Failed(Trouble::new("removed", "the node was removed"));
     }
-    match flight.row.state {
+    match state {
         RowState::Upgrading => upgrading(flight, terms, time),
         RowState::RollingBack => rolling_back(flight, terms, time),
         RowState::Pending
@@ -50,7 +50,7 @@ pub(crate) fn judge(flight: &Flight, terms: &Terms, time: Time) -> Verdict {
     }
 }
 
-fn upgrading(flight: &Flight, terms: &Terms, time: Time) -> Verdict {
+fn upgrading<R>(flight: &Flight<R>, terms: &Terms, time: Time) -> Verdict {
     if let Some(verdict) = reported(flight, |version| version == &terms.version) {
         return match verdict {
             Reported::Arrived => Verdict::Succeeded,
@@ -71,7 +71,7 @@ fn upgrading(flight: &Flight, terms: &Terms, time: Time) -> Verdict {
     Verdict::Failed(overdue(flight, terms))
 }
 
-fn rolling_back(flight: &Flight, terms: &Terms, time: Time) -> Verdict {
+fn rolling_back<R>(flight: &Flight<R>, terms: &Terms, time: Time) -> Verdict {
     // The floor is what the node has confirmed, whoever it was told by: from there on it goes forward only.
     let confirmed = flight
         .node
@@ -106,8 +106,8 @@ enum Reported {
     GaveUp(Trouble),
 }
 
-fn reported(
-    flight: &Flight,
+fn reported<R>(
+    flight: &Flight<R>,
     is_target: impl Fn(&bc_protocol::version::Version) -> bool,
 ) -> Option<Reported> {
     let said = flight.node.said.as_ref()?;
@@ -125,13 +125,13 @@ fn reported(
     })))
 }
 
-fn own_attempt(flight: &Flight) -> Option<&AttemptSaid> {
+fn own_attempt<R>(flight: &Flight<R>) -> Option<&AttemptSaid> {
     let attempt = flight.node.said.as_ref()?.attempt.as_ref()?;
     (attempt.id == flight.attempt).then_some(attempt)
 }
 
 /// A failure that the node will retry is shown and settles nothing.
-fn shows(flight: &Flight) -> Verdict {
+fn shows<R>(flight: &Flight<R>) -> Verdict {
     let trouble = own_attempt(flight)
         .filter(|attempt| attempt.outcome != Outcome::Confirmed)
         .and_then(|attempt| attempt.trouble.clone());
@@ -141,7 +141,7 @@ fn shows(flight: &Flight) -> Verdict {
     Verdict::Shows(trouble)
 }
 
-fn overdue(flight: &Flight, terms: &Terms) -> Trouble {
+fn overdue<R>(flight: &Flight<R>, terms: &Terms) -> Trouble {
     let within = format!("not done within {} s", terms.timeout.as_secs());
     let message = match own_attempt(flight).and_then(|attempt| attempt.trouble.as_ref()) {
         Some(last) => format!("{within}, last with {last}"),

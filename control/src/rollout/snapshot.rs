@@ -44,8 +44,21 @@ pub(crate) struct Snapshot {
     pub lost: Vec<Lost>,
     /// What the release offers.
     pub offer: Offer,
+    /// Why nothing starts in the whole tenant, if nothing does.
+    pub freeze: Option<Freeze>,
     /// The surroundings.
     pub context: Context,
+}
+
+/// An operator's word that nothing starts in a tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Freeze {
+    /// Why.
+    pub reason: String,
+    /// By whom.
+    pub by: String,
+    /// Since when.
+    pub since: Moment,
 }
 
 /// What the rollout's release offers now.
@@ -139,11 +152,11 @@ pub(crate) struct Row {
     pub state: RowState,
 }
 
-/// A row in flight.
+/// A row in flight: one of a wave, or a late one.
 #[derive(Clone, Debug)]
-pub(crate) struct Flight {
+pub(crate) struct Flight<R = Row> {
     /// The row.
-    pub row: Row,
+    pub row: R,
     /// What reports about it name.
     pub attempt: AttemptId,
     /// What the node ran before.
@@ -285,6 +298,13 @@ pub(crate) struct Context {
     pub links_since: Option<Moment>,
     /// How long a node may be offline before its wave goes on without it.
     pub offline_grace: Duration,
+}
+
+impl Snapshot {
+    /// The version, and what its release offers now.
+    pub(crate) fn bringing(&self) -> (&Version, &Offer) {
+        (&self.terms.version, &self.offer)
+    }
 }
 
 impl Trouble {

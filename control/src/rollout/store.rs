@@ -4,14 +4,20 @@
 //! the plan, and a plan that was made from another revision is refused, not merged.
 
 pub(crate) mod apply;
+pub(crate) mod census;
 pub(crate) mod create;
+pub(crate) mod explain;
+pub(crate) mod freeze;
+pub(crate) mod late;
 pub(crate) mod load;
+pub(crate) mod outlook;
 pub(crate) mod read;
+pub(crate) mod retry;
 
 mod node;
 mod queries;
 
-use bc_protocol::id::RolloutId;
+use bc_protocol::id::{NodeId, RolloutId};
 use thiserror::Error;
 
 use crate::{
@@ -46,9 +52,20 @@ pub(crate) enum StoreError {
         /// The state that the plan saw.
         expected: &'static str,
     },
+    /// A late row is not in the state that the plan moves it from.
+    #[error("expected the late row of {node} in {rollout} to be {expected}, found another state")]
+    LateRow {
+        /// The rollout.
+        rollout: RolloutId,
+        /// The row's node.
+        node: NodeId,
+        /// The state that the plan saw.
+        expected: &'static str,
+    },
 }
 
-/// Takes the locks of a pass and of an operator's call: the rollout's, then its pools'. Waits for whoever has them.
+/// Takes the locks of a pass and of an operator's call: the rollout's, then its pools', and nobody freezes the fleet or
+/// lets it go meanwhile. Waits for whoever has them.
 pub(crate) async fn lock(tx: &mut Tx, id: &RolloutId) -> Result<(), sqlx::Error> {
     query("SELECT id FROM rollouts WHERE id = $1")
         .bind(id.as_str())
@@ -78,9 +95,9 @@ async fn lock_pools_of(tx: &mut Tx, id: &RolloutId) -> Result<(), sqlx::Error> {
     )
     .bind(id.as_str())
     .for_update()
-    .fetch_all(tx)
+    .fetch_all(&mut *tx)
     .await?;
-    Ok(())
+    freeze::hold(tx, id).await
 }
 
 /// Rollouts that a pass can change: those that are under way, and those that still hold places of nodes.

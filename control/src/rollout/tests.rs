@@ -7,3 +7,22 @@ mod script;
 pub(crate) mod signed;
 mod sqlite;
 mod world;
+
+use crate::{clock::Moment, db::Tx};
+use bc_protocol::id::TenantId;
+
+/// An operator's word.
+pub(crate) fn freeze(reason: &str) -> super::snapshot::Freeze {
+    super::store::freeze::of(reason, Moment::now())
+}
+
+/// Keeps it, or takes it back.
+pub(crate) async fn write_freeze(
+    tx: &mut Tx,
+    tenant: &TenantId,
+    freeze: Option<&super::snapshot::Freeze>,
+) {
+    super::store::freeze::write(tx, tenant, freeze)
+        .await
+        .unwrap();
+}

@@ -167,10 +167,15 @@ async fn read(
 
 async fn touched(conn: &mut Conn, node: &NodeId) -> Result<Option<Touched>, sqlx::Error> {
     let row = query(
-        "SELECT o.id, o.created_at, o.version, r.state, r.from_version, r.attempt
-         FROM rollout_nodes r JOIN rollouts o ON o.id = r.rollout_id
-         WHERE r.node_id = $1 AND r.state NOT IN ('pending', 'skipped')
-         ORDER BY o.created_at DESC, o.id DESC LIMIT 1",
+        "SELECT t.* FROM (
+             SELECT o.id, o.created_at, o.version, r.state, r.from_version, r.attempt, 0 AS late
+             FROM rollout_nodes r JOIN rollouts o ON o.id = r.rollout_id
+             WHERE r.node_id = $1 AND r.state NOT IN ('pending', 'skipped')
+             UNION ALL
+             SELECT o.id, o.created_at, o.version, r.state, r.from_version, r.attempt, 1 AS late
+             FROM rollout_late r JOIN rollouts o ON o.id = r.rollout_id
+             WHERE r.node_id = $1 AND r.state NOT IN ('pending', 'skipped')) t
+         ORDER BY t.created_at DESC, t.id DESC, t.late DESC LIMIT 1",
     )
     .bind(node.as_str())
     .fetch_optional(conn)

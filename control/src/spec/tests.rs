@@ -2,7 +2,9 @@
 
 mod calls;
 mod create;
-mod fleet;
+pub(crate) mod fleet;
+mod late;
+mod words;
 
 use std::{sync::Arc, time::Duration};
 

@@ -8,12 +8,14 @@ use std::{
 use bc_protocol::id::{NodeId, PoolId};
 use serde_json::{Value, json};
 
-use super::{Event, Follow, Held, Hold, PlaceMove, Plan, RowChange, Step, Wakeup};
+use super::{Event, Follow, Held, PlaceMove, Plan, RowChange, Step, Wakeup};
 use crate::{
     api::rollout::RolloutState,
     clock::Moment,
     rollout::{
-        gate, settle,
+        gate,
+        hold::Hold,
+        settle,
         snapshot::{Flight, Lingering, Place, Pool, Row, Snapshot, Tally, Trouble},
     },
 };
@@ -82,7 +84,7 @@ impl<'a> Pass<'a> {
             Some(at) if at <= self.now => settle::Time::Over,
             Some(_) | None => settle::Time::Left,
         };
-        match settle::judge(flight, &self.snapshot.terms, time) {
+        match settle::judge(flight.row.state, flight, &self.snapshot.terms, time) {
             settle::Verdict::GoesOn => self.wake_overdue(overdue_at),
             settle::Verdict::Shows(trouble) => {
                 self.change(&flight.row, Step::Show(trouble));

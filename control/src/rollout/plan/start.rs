@@ -5,14 +5,15 @@ use bc_protocol::{
     version::Version,
 };
 
-use super::{Follow, Hold, PlaceMove, Step, Wakeup, pass::Pass};
+use super::{Follow, PlaceMove, Step, Wakeup, pass::Pass};
 use crate::{
     api::rollout::RolloutState,
     clock::Moment,
     rollout::{
         budget::Taken,
+        hold::Hold,
         limits,
-        snapshot::{Offer, Presence, Said, Trouble, Waiting},
+        snapshot::{Node, Offer, Presence, Said, Trouble, Waiting},
         target::Unfit,
     },
 };
@@ -34,6 +35,9 @@ impl<'a> Pass<'a> {
                 state: self.plan.head.state,
                 reason: self.plan.head.reason.clone(),
             });
+        }
+        if let Some(freeze) = &self.snapshot.freeze {
+            return self.hold_all(Hold::Frozen(freeze.clone()));
         }
         // A wave that this plan opened has its nodes in the next snapshot, not in this one.
         if self.plan.follow == Follow::Again {
@@ -86,7 +90,7 @@ impl<'a> Pass<'a> {
 
     fn consider(&mut self, waiting: &Waiting) -> Considered {
         if let Some(said) = &waiting.node.said
-            && let Some(trouble) = self.unstartable(waiting, said)
+            && let Some(trouble) = unstartable(&waiting.node, said, self.snapshot.bringing())
         {
             self.change(&waiting.row, Step::Skip(trouble));
             return Considered::Skipped;
@@ -120,26 +124,6 @@ impl<'a> Pass<'a> {
             }
         }
         Considered::Moves
-    }
-
-    /// Why a node cannot be told to upgrade, whatever else happens.
-    fn unstartable(&self, waiting: &Waiting, said: &Said) -> Option<Trouble> {
-        if let Some(reason) = &said.held {
-            return Some(Trouble::new(
-                "held",
-                format!("its owner holds the node: {reason}"),
-            ));
-        }
-        let arch = waiting.node.arch.as_deref();
-        let unfit = match &self.snapshot.offer {
-            Offer::Good(target) => target.binary_for(arch, said.floor).err()?,
-            Offer::NotRegistered => Unfit::NotRegistered {
-                version: self.snapshot.terms.version.clone(),
-            },
-            // Pins are mended more easily than a rollout that has skipped its nodes.
-            Offer::Distrusted(_) => return None,
-        };
-        Some(Trouble::new(unfit.code(), unfit.to_string()))
     }
 
     fn tell(&mut self, waiting: &Waiting, from: Version) {
@@ -182,6 +166,29 @@ impl<'a> Pass<'a> {
     }
 }
 
+/// Why a node cannot be told to upgrade, whatever else happens.
+pub(in crate::rollout) fn unstartable(
+    node: &Node,
+    said: &Said,
+    (version, offer): (&Version, &Offer),
+) -> Option<Trouble> {
+    if let Some(reason) = &said.held {
+        return Some(Trouble::new(
+            "held",
+            format!("its owner holds the node: {reason}"),
+        ));
+    }
+    let unfit = match offer {
+        Offer::Good(target) => target.binary_for(node.arch.as_deref(), said.floor).err()?,
+        Offer::NotRegistered => Unfit::NotRegistered {
+            version: version.clone(),
+        },
+        // Pins are mended more easily than a rollout that has skipped its nodes.
+        Offer::Distrusted(_) => return None,
+    };
+    Some(Trouble::new(unfit.code(), unfit.to_string()))
+}
+
 /// What reports about a node's first try name.
 pub(crate) fn first_attempt(rollout: &RolloutId, node: &NodeId) -> AttemptId {
     AttemptId::derived(&[rollout.as_str().as_bytes(), node.as_str().as_bytes(), b"1"])
@@ -193,5 +200,15 @@ pub(crate) fn rollback_attempt(rollout: &RolloutId, node: &NodeId) -> AttemptId 
         rollout.as_str().as_bytes(),
         node.as_str().as_bytes(),
         b"rollback",
+    ])
+}
+
+/// What reports about a late node's try of that number name.
+pub(crate) fn late_attempt(rollout: &RolloutId, node: &NodeId, tries: u32) -> AttemptId {
+    AttemptId::derived(&[
+        rollout.as_str().as_bytes(),
+        node.as_str().as_bytes(),
+        b"late",
+        &tries.to_be_bytes(),
     ])
 }

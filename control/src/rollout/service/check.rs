@@ -12,7 +12,10 @@ use bc_protocol::{
 
 use super::RolloutError;
 use crate::{
-    api::rollout::CreateRollout,
+    api::{
+        reason::{self, NoReason},
+        rollout::CreateRollout,
+    },
     rollout::{limits, snapshot::Scope, store::create::Reach},
 };
 
@@ -61,19 +64,13 @@ pub(super) fn create(request: &CreateRollout) -> Result<Checked, RolloutError> {
 /// An operator's reason.
 pub(super) fn reason(given: Option<String>, default: &str) -> Result<String, RolloutError> {
     let reason = given.unwrap_or_else(|| default.to_owned());
-    let chars = reason.chars().count();
-    if chars > limits::REASON_CHARS_MAX {
-        return Err(invalid("reason", "at most 500 characters", chars));
-    }
-    // It goes into logs, tables and terminals, and not every database takes a NUL. A longer text may have lines.
-    let unprintable =
-        |character: &char| character.is_control() && !['\n', '\t'].contains(character);
-    match reason.chars().find(unprintable) {
-        Some(found) => {
+    match reason::check(&reason) {
+        Ok(()) => Ok(reason),
+        Err(NoReason::TooLong { found }) => Err(invalid("reason", "at most 500 characters", found)),
+        Err(NoReason::Control { found }) => {
             let rule = "text without control characters";
             Err(invalid("reason", rule, found.escape_default()))
         }
-        None => Ok(reason),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     api::rollout::{CreateRollout, Rollout},
     chance,
     clock::Moment,
-    db::{Tx, contention::retried},
+    db::{Conn, Tx, contention::retried},
     event::outbox::{Draft, publish},
     release::store::by_version,
     rollout::{
@@ -53,29 +53,11 @@ async fn create_once(
         }
         return answer(&mut tx, request, &id).await;
     }
-    let release = by_version(&mut tx, &request.version, &services.trust)
-        .await?
-        .ok_or_else(|| RolloutError::NoRelease {
-            version: request.version.clone(),
-        })?;
-    let pools = pools(&mut tx, request, checked).await?;
-    let new = New {
-        terms: Terms {
-            id: id.clone(),
-            version: request.version.clone(),
-            sequence: release.manifest.sequence(),
-            max_failure_ratio: checked.max_failure_ratio,
-            soak: checked.soak,
-            timeout: checked.timeout,
-            scope: checked.scope,
-        },
-        tenant: &request.tenant_id,
-        actor,
-        waves: checked.waves.clone(),
-        reach: checked.reach.clone(),
-        // Under the locks: of two over one pool, the later is the newer.
-        at: Moment::now(),
-    };
+    let listed = checked.pools.as_ref();
+    store::create::lock_pools(&mut tx, &request.tenant_id, listed).await?;
+    // Under the locks: of two over one pool, the later is the newer.
+    let at = (id.clone(), Moment::now());
+    let (new, pools) = intended(&mut tx, (actor, request), at, services).await?;
     let stale = write(&mut tx, &new, &pools).await?;
     let rollout = answer(&mut tx, request, &id).await?;
     tx.commit().await?;
@@ -85,8 +67,41 @@ async fn create_once(
     Ok(rollout)
 }
 
+/// The rollout that a request asks for, and its pools; or why there is none to be had.
+pub(super) async fn intended<'a>(
+    conn: &mut Conn,
+    (actor, request): (&'a str, &'a CreateRollout),
+    (id, at): (RolloutId, Moment),
+    services: &Services,
+) -> Result<(New<'a>, BTreeSet<PoolId>), RolloutError> {
+    let checked = check::create(request)?;
+    let release = by_version(conn, &request.version, &services.trust)
+        .await?
+        .ok_or_else(|| RolloutError::NoRelease {
+            version: request.version.clone(),
+        })?;
+    let pools = pools(conn, request, &checked).await?;
+    let new = New {
+        terms: Terms {
+            id,
+            version: request.version.clone(),
+            sequence: release.manifest.sequence(),
+            max_failure_ratio: checked.max_failure_ratio,
+            soak: checked.soak,
+            timeout: checked.timeout,
+            scope: checked.scope,
+        },
+        tenant: &request.tenant_id,
+        actor,
+        waves: checked.waves,
+        reach: checked.reach,
+        at,
+    };
+    Ok((new, pools))
+}
+
 /// With a key the id follows from who calls for whom with which key, so that equal calls meet.
-fn id(actor: &str, request: &CreateRollout, now: Moment) -> RolloutId {
+pub(super) fn id(actor: &str, request: &CreateRollout, now: Moment) -> RolloutId {
     match &request.idempotency_key {
         Some(key) => RolloutId::derived(&[
             request.tenant_id.as_str().as_bytes(),
@@ -98,13 +113,13 @@ fn id(actor: &str, request: &CreateRollout, now: Moment) -> RolloutId {
 }
 
 async fn pools(
-    tx: &mut Tx,
+    conn: &mut Conn,
     request: &CreateRollout,
     checked: &Checked,
 ) -> Result<BTreeSet<PoolId>, RolloutError> {
-    let tenants = store::create::pools(tx, &request.tenant_id, checked.pools.as_ref()).await?;
+    let tenants = store::create::pools(conn, &request.tenant_id).await?;
     if let Reach::Nodes(nodes) = &checked.reach
-        && let Some(node) = store::create::stranger(tx, &request.tenant_id, nodes).await?
+        && let Some(node) = store::create::stranger(conn, &request.tenant_id, nodes).await?
     {
         return Err(RolloutError::NoNode { node });
     }

@@ -79,12 +79,34 @@ pub(crate) enum RolloutError {
         /// How it ended.
         state: RolloutState,
     },
+    /// Nothing of it can be tried again.
+    #[error("expected a completed rollout over whole pools, found {rollout} {}", word(*state))]
+    NoRetry {
+        /// The rollout.
+        rollout: RolloutId,
+        /// How it stands.
+        state: RolloutState,
+    },
+    /// The node has not failed in the rollout.
+    #[error("expected a node that failed in the rollout, found {node}")]
+    NotFailed {
+        /// The node asked for.
+        node: NodeId,
+    },
     /// The release could not be read.
     #[error("the release cannot be read")]
     Release(#[from] ReleaseError),
     /// The rollout could not be read or written.
     #[error("the rollout cannot be read or written")]
     Store(#[from] StoreError),
+}
+
+/// A completed rollout that is refused was made for certain nodes only.
+fn word(state: RolloutState) -> &'static str {
+    match state {
+        RolloutState::Completed => "narrowed to certain nodes",
+        RolloutState::Running | RolloutState::Paused | RolloutState::Aborted => state.word(),
+    }
 }
 
 impl From<sqlx::Error> for RolloutError {
@@ -120,6 +142,10 @@ impl From<RolloutError> for ErrorObject {
             RolloutError::Ended { rollout, state } => new(Code::InvalidState)
                 .with("rolloutId", rollout)
                 .with("state", state),
+            RolloutError::NoRetry { rollout, .. } => {
+                new(Code::InvalidState).with("rolloutId", rollout)
+            }
+            RolloutError::NotFailed { node } => new(Code::InvalidState).with("nodeId", node),
             RolloutError::Busy { rollout } | RolloutError::KeyTaken { rollout, .. } => {
                 new(Code::Conflict).with("rolloutId", rollout)
             }

@@ -2,11 +2,12 @@
 
 use bc_protocol::id::{RolloutId, TenantId};
 
-use super::StoreError;
+use super::{StoreError, late};
 use crate::{
+    api::rollout::{RolloutState, RowState},
     db::{Tx, column::signed, query, query_scalar},
     event::outbox::{Draft, publish},
-    fleet::disruption,
+    fleet::{self, disruption},
     rollout::{
         plan::{PlaceMove, Plan, RowChange, Step},
         snapshot::{Snapshot, Tally, Trouble},
@@ -26,6 +27,10 @@ pub(crate) async fn apply(tx: &mut Tx, snapshot: &Snapshot, plan: &Plan) -> Resu
         if before != after {
             tally(tx, &plan.rollout, wave, after).await?;
         }
+    }
+    if plan.head.state == RolloutState::Completed && snapshot.head.state != RolloutState::Completed
+    {
+        late::completed(tx, &plan.rollout).await?;
     }
     let reason = plan.rollout.as_str();
     for place in &plan.places {
@@ -143,7 +148,12 @@ async fn row(tx: &mut Tx, plan: &Plan, change: &RowChange) -> Result<(), StoreEr
     .bind(cells.trouble.map(|trouble| &trouble.message))
     .execute(&mut **tx)
     .await?;
-    one_row(plan, change, written.rows_affected())
+    one_row(plan, change, written.rows_affected())?;
+    if let (RowState::Upgrading, Step::Skip(_)) = (before, &change.step) {
+        // It never heard of it, so what has its say is an older rollout again: it may be late for that.
+        fleet::late::await_change(tx, &change.row.node, &change.row.pool).await?;
+    }
+    Ok(())
 }
 
 async fn show(

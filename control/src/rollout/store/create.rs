@@ -9,7 +9,7 @@ use bc_protocol::{
     version::Version,
 };
 
-use super::StoreError;
+use super::{StoreError, freeze, late};
 use crate::{
     api::rollout::{RolloutState, RowState},
     clock::Moment,
@@ -20,6 +20,7 @@ use crate::{
         query, query_scalar,
     },
     rollout::{
+        forecast::Reachable,
         plan::first_attempt,
         snapshot::{Scope, Tally, Terms},
         waves,
@@ -85,36 +86,46 @@ pub(crate) struct Member {
     pub pool: PoolId,
     /// Whether it runs the release already.
     pub start: RowState,
+    /// Whether it can be reached now.
+    pub reach: Reachable,
 }
 
-/// The tenant's unarchived pools, or those of `listed` that are among them. They are locked, so that no two rollouts over
-/// one pool are created at once.
-pub(crate) async fn pools(
+/// Locks the tenant's unarchived pools, or those of `listed` that are among them, so that no two rollouts over one pool
+/// are created at once.
+pub(crate) async fn lock_pools(
     tx: &mut Tx,
     tenant: &TenantId,
     listed: Option<&BTreeSet<PoolId>>,
-) -> Result<BTreeSet<PoolId>, sqlx::Error> {
+) -> Result<(), sqlx::Error> {
     let Some(listed) = listed else {
-        let rows =
-            query("SELECT id FROM pools WHERE tenant = $1 AND archived_at IS NULL ORDER BY id")
-                .bind(tenant.as_str())
-                .for_update()
-                .fetch_all(tx)
-                .await?;
-        return rows.iter().map(|row| parsed(row, "id")).collect();
+        query("SELECT id FROM pools WHERE tenant = $1 AND archived_at IS NULL ORDER BY id")
+            .bind(tenant.as_str())
+            .for_update()
+            .fetch_all(tx)
+            .await?;
+        return Ok(());
     };
-    let mut found = BTreeSet::new();
     for pool in listed {
-        let row =
-            query("SELECT id FROM pools WHERE id = $1 AND tenant = $2 AND archived_at IS NULL")
-                .bind(pool.as_str())
-                .bind(tenant.as_str())
-                .for_update()
-                .fetch_optional(&mut *tx)
-                .await?;
-        found.extend(row.map(|_| pool.clone()));
+        query("SELECT id FROM pools WHERE id = $1 AND tenant = $2 AND archived_at IS NULL")
+            .bind(pool.as_str())
+            .bind(tenant.as_str())
+            .for_update()
+            .fetch_optional(&mut *tx)
+            .await?;
     }
-    Ok(found)
+    Ok(())
+}
+
+/// The tenant's unarchived pools.
+pub(crate) async fn pools(
+    conn: &mut Conn,
+    tenant: &TenantId,
+) -> Result<BTreeSet<PoolId>, sqlx::Error> {
+    let rows = query("SELECT id FROM pools WHERE tenant = $1 AND archived_at IS NULL")
+        .bind(tenant.as_str())
+        .fetch_all(conn)
+        .await?;
+    rows.iter().map(|row| parsed(row, "id")).collect()
 }
 
 /// The first of `nodes` that is none of the tenant's.
@@ -147,7 +158,7 @@ pub(crate) async fn members(
     let mut members = Vec::new();
     for pool in pools {
         let rows = query(
-            "SELECT n.id, n.labels, n.maintenance, f.version, f.sequence, f.trial_attempt
+            "SELECT n.id, n.labels, n.maintenance, f.version, f.sequence, f.trial_attempt, f.online
              FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id
              WHERE n.pool_id = $1 AND n.removed_at IS NULL AND n.generation > 0",
         )
@@ -176,10 +187,15 @@ fn member(new: &New<'_>, pool: &PoolId, row: &Row) -> Result<Option<Member>, sql
     } else {
         RowState::Pending
     };
+    let online: Option<bool> = row.try_get("online")?;
     Ok(Some(Member {
         node,
         pool: pool.clone(),
         start,
+        reach: match online {
+            Some(true) => Reachable::Online,
+            Some(false) | None => Reachable::Offline,
+        },
     }))
 }
 
@@ -200,8 +216,12 @@ pub(crate) async fn insert(
     pools: &BTreeSet<PoolId>,
     members: &[Member],
 ) -> Result<Vec<NodeId>, StoreError> {
+    freeze::begin(tx, new.tenant).await?;
     insert_head(tx, new).await?;
     for pool in pools {
+        if new.terms.scope == Scope::NotInMaintenance && !new.reach.is_narrowed() {
+            late::left_out(tx, pool).await?;
+        }
         query("INSERT INTO rollout_pools (rollout_id, pool_id) VALUES ($1, $2)")
             .bind(new.terms.id.as_str())
             .bind(pool.as_str())

@@ -9,7 +9,7 @@ use bc_protocol::{
 };
 
 use super::{
-    StoreError,
+    StoreError, freeze,
     node::{self, UnknownWord},
     queries,
 };
@@ -59,6 +59,7 @@ pub(crate) async fn snapshot(
         return Ok(None);
     };
     let (terms, head) = (terms(&row)?, head(&row)?);
+    let tenant = parsed(&row, "tenant")?;
     let open = Open {
         id,
         wave: head.wave,
@@ -75,6 +76,7 @@ pub(crate) async fn snapshot(
         troubles: troubles(conn, open).await?,
         lost: lost(conn, open).await?,
         offer: offer(conn, &terms, around.trust).await?,
+        freeze: freeze::read(conn, &tenant).await?,
         context: Context {
             started_at: around.started_at,
             links_since: links_since(conn, around.started_at).await?,
@@ -94,7 +96,8 @@ struct Open<'a> {
     created_at: Moment,
 }
 
-fn terms(row: &Row) -> Result<Terms, sqlx::Error> {
+/// What was agreed.
+pub(super) fn terms(row: &Row) -> Result<Terms, sqlx::Error> {
     let scope = if row.try_get("maintenance")? {
         Scope::MaintenanceToo
     } else {
@@ -164,7 +167,11 @@ pub(super) fn counts(row: &Row) -> Result<RowCounts, sqlx::Error> {
     })
 }
 
-async fn pools(conn: &mut Conn, id: &RolloutId) -> Result<BTreeMap<PoolId, Pool>, sqlx::Error> {
+/// The pools that it moves through.
+pub(super) async fn pools(
+    conn: &mut Conn,
+    id: &RolloutId,
+) -> Result<BTreeMap<PoolId, Pool>, sqlx::Error> {
     let rows = query(
         "SELECT p.id, p.nodes, p.budget_ppm, p.disrupted, p.archived_at
          FROM rollout_pools r JOIN pools p ON p.id = r.pool_id WHERE r.rollout_id = $1 ORDER BY p.id",
@@ -209,7 +216,8 @@ fn flight(row: &Row) -> Result<Flight, sqlx::Error> {
     })
 }
 
-fn place(row: &Row) -> Result<Place, sqlx::Error> {
+/// Whose place it is.
+pub(super) fn place(row: &Row) -> Result<Place, sqlx::Error> {
     Ok(if row.try_get("shared")? {
         Place::Shared
     } else {
@@ -293,7 +301,12 @@ async fn lost(conn: &mut Conn, open: Open<'_>) -> Result<Vec<Lost>, sqlx::Error>
         .collect()
 }
 
-async fn offer(conn: &mut Conn, terms: &Terms, trust: &Trust) -> Result<Offer, ReleaseError> {
+/// What its release offers now.
+pub(super) async fn offer(
+    conn: &mut Conn,
+    terms: &Terms,
+    trust: &Trust,
+) -> Result<Offer, ReleaseError> {
     match by_version(conn, &terms.version, trust).await {
         Ok(Some(release)) => Ok(Offer::Good(Target::of(&release.manifest))),
         Ok(None) => Ok(Offer::NotRegistered),
@@ -303,7 +316,10 @@ async fn offer(conn: &mut Conn, terms: &Terms, trust: &Trust) -> Result<Offer, R
 }
 
 /// Since when this process has had a gateway. Links of an older process say nothing about this one.
-async fn links_since(conn: &mut Conn, started_at: Moment) -> Result<Option<Moment>, sqlx::Error> {
+pub(super) async fn links_since(
+    conn: &mut Conn,
+    started_at: Moment,
+) -> Result<Option<Moment>, sqlx::Error> {
     let since: Option<i64> =
         query_scalar("SELECT min(linked_since) FROM gateways WHERE linked = 1")
             .fetch_one(conn)

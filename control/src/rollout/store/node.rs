@@ -12,15 +12,36 @@ use crate::{
     rollout::snapshot::{AttemptSaid, Node, Presence, Row, Said, Trouble},
 };
 
-/// The columns that [`row`] and [`node`] read, of `rollout_nodes` as `r`, `nodes` as `n` and `node_facts` as `f`.
-macro_rules! columns {
+/// The columns that [`node`] reads, of `nodes` as `n` and `node_facts` as `f`, and whose row it is, as `r`.
+macro_rules! node_columns {
     () => {
-        "r.place, r.wave, r.node_id, r.pool_id, r.state, r.attempt, r.from_version, r.deadline_at, r.error_code, r.error,
-         n.removed_at, n.maintenance, n.joined_at, n.generation, n.spec_attempt,
+        "r.node_id, r.pool_id, n.removed_at, n.maintenance, n.joined_at, n.generation, n.spec_attempt,
          json_extract(n.labels, '$.\"cpu.arch\"') AS arch,
          f.online, f.since, f.version, f.floor, f.trial_attempt, f.attempt_id, f.attempt_outcome, f.attempt_final,
          f.attempt_code, f.attempt_message, f.held, f.observed_generation,
          json_extract(f.facts, '$.progress.attempt') AS working_on "
+    };
+}
+pub(super) use node_columns;
+
+/// The columns of a flight, of a wave's row or a late one as `r`.
+macro_rules! flight_columns {
+    () => {
+        concat!(
+            "r.state, r.attempt, r.from_version, r.deadline_at, r.error_code, r.error, ",
+            $crate::rollout::store::node::node_columns!()
+        )
+    };
+}
+pub(super) use flight_columns;
+
+/// The columns that [`row`] and [`node`] read, of `rollout_nodes` as `r`.
+macro_rules! columns {
+    () => {
+        concat!(
+            "r.place, r.wave, ",
+            $crate::rollout::store::node::flight_columns!()
+        )
     };
 }
 pub(super) use columns;

@@ -52,14 +52,16 @@ pub(super) const OUT_OF_SCOPE: &str = concat!(
      WHERE r.node_id = i.id AND r.rollout_id = $1 AND r.state = 'pending' AND r.wave > $2 ORDER BY r.place"
 );
 
-/// Settled rows whose node still holds a place.
+/// Settled rows whose node still holds a place; where the rollout has a late row of the node, that row answers for it.
 pub(super) const LINGERING: &str = concat!(
     "SELECT ",
     columns!(),
     ", EXISTS (SELECT 1 FROM disruptions o WHERE o.node_id = d.node_id AND o.reason <> d.reason) AS shared
      FROM disruptions d CROSS JOIN rollout_nodes r
      JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
-     WHERE d.reason = $1 AND r.node_id = d.node_id AND r.rollout_id = d.reason AND r.state NOT IN ('upgrading', 'rolling-back') ORDER BY r.place"
+     WHERE d.reason = $1 AND r.node_id = d.node_id AND r.rollout_id = d.reason AND r.state NOT IN ('upgrading', 'rolling-back')
+       AND NOT EXISTS (SELECT 1 FROM rollout_late l WHERE l.node_id = d.node_id AND l.rollout_id = d.reason)
+     ORDER BY r.place"
 );
 
 /// Failed rows of one wave, by code.

@@ -147,6 +147,7 @@ fn rollout(row: &Row, waves: Waves) -> Result<Rollout, sqlx::Error> {
         finished_at: moment_option(row, "finished_at")?,
         created_by: row.try_get("created_by")?,
         node_list: None,
+        late_nodes: None,
     })
 }
 

@@ -11,7 +11,7 @@ use crate::{
     rollout::{
         operator::{Call, Flights},
         plan::{Step, plan},
-        snapshot::{Presence, Trouble},
+        snapshot::{Freeze, Presence, Trouble},
     },
 };
 
@@ -35,6 +35,8 @@ pub(super) enum Hand {
     Disrupt(usize),
     LeaveAlone(usize),
     Archive(usize),
+    Freeze,
+    Unfreeze,
     CutLinks,
     Link,
     Call(Call),
@@ -67,6 +69,8 @@ pub(super) fn hand() -> impl Strategy<Value = Hand> {
         2 => node.clone().prop_map(Hand::Disrupt),
         2 => node.prop_map(Hand::LeaveAlone),
         1 => (0_usize..3).prop_map(Hand::Archive),
+        1 => Just(Hand::Freeze),
+        3 => Just(Hand::Unfreeze),
         1 => Just(Hand::CutLinks),
         1 => Just(Hand::Link),
         5 => call().prop_map(Hand::Call),
@@ -130,6 +134,14 @@ pub(super) fn act(world: &mut World, hand: &Hand) {
             let pool = *pool % world.pools.len();
             world.pools[pool].archived = true;
         }
+        Hand::Freeze => {
+            world.freeze = Some(Freeze {
+                reason: "incident".to_owned(),
+                by: "alice".to_owned(),
+                since: world.now,
+            });
+        }
+        Hand::Unfreeze => world.freeze = None,
         Hand::CutLinks => world.context.links_since = None,
         Hand::Link => world.context.links_since = Some(world.now),
         Hand::Call(call) => drop(world.call(call)),
@@ -167,6 +179,7 @@ fn plan_then_pause(world: &mut World) {
 /// Everything heals, nodes do as they are told, and nobody interferes.
 fn heal(world: &mut World) {
     world.context.links_since = Some(world.now);
+    world.freeze = None;
     for place in 0..world.nodes.len() {
         world.leave_alone(place, "wf_1");
         world.nodes[place].presence = Presence::Online;

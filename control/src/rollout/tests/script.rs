@@ -10,9 +10,10 @@ use bc_protocol::{id::NodeId, session::Outcome};
 
 use super::world::{Setup, World};
 use crate::rollout::{
+    hold::Hold,
     operator::{Call, Flights},
-    plan::{Hold, PlaceMove, Plan, Step},
-    snapshot::Presence,
+    plan::{PlaceMove, Plan, Step},
+    snapshot::{Freeze, Presence},
 };
 
 /// Runs a scenario and holds what happens against what it says.
@@ -163,6 +164,16 @@ fn obey(world: &mut World, names: &Names, command: &str) -> Result<Vec<Plan>, St
                 .archived = true;
             return Ok(vec![]);
         }
+        "freeze" => {
+            let (reason, by) = (reason("incident"), "alice".to_owned());
+            let since = world.now;
+            world.freeze = Some(Freeze { reason, by, since });
+            return Ok(vec![]);
+        }
+        "unfreeze" => {
+            world.freeze = None;
+            return Ok(vec![]);
+        }
         "links" => {
             world.context.links_since = (what == "up").then_some(world.now);
             return Ok(vec![]);
@@ -251,12 +262,15 @@ fn why(out: &mut String, names: &Names, world: &World, plan: &Plan) {
             .map_or("all", |node| name(names, world, node));
         let what = match &held.hold {
             Hold::NotRunning { state, .. } => format!("the rollout is {}", state.word()),
+            Hold::Frozen(freeze) => format!("frozen by {}: {}", freeze.by, freeze.reason),
             Hold::Soaking { until } => format!("soaking for {:?}", until.since(world.now)),
             Hold::Offline { since, .. } => format!("offline for {:?}", world.now.since(*since)),
             Hold::Disrupted { by } => format!("disrupted by {by}"),
             Hold::Budget { disrupted, max } => format!("{disrupted} of {max} places taken"),
             Hold::Distrusted { refusal } => format!("not trusted: {refusal}"),
             Hold::StillAtWork => "still at work".to_owned(),
+            Hold::Maintenance => "in maintenance".to_owned(),
+            Hold::Unstartable(trouble) => trouble.to_string(),
         };
         writeln!(out, "  {who}: {what}").unwrap();
     }

@@ -20,6 +20,7 @@ use crate::{
         store::{
             StoreError,
             apply::apply,
+            freeze,
             load::{Surroundings, snapshot},
         },
     },
@@ -146,6 +147,11 @@ impl Mirror {
             .bind(world.context.links_since.is_some())
             .bind(world.context.links_since.map_or(0, |since| since.millis()))
             .execute(&mut *self.tx)
+            .await
+            .unwrap();
+        let tenant = "root".parse().unwrap();
+        freeze::write(&mut self.tx, &tenant, None).await.unwrap();
+        freeze::write(&mut self.tx, &tenant, world.freeze.as_ref())
             .await
             .unwrap();
         self.others(world).await;
@@ -302,6 +308,8 @@ async fn run(db: &Db, pools: &[(u32, Share)], setup: &Setup, hands: &[Hand]) {
             | Hand::Disrupt(_)
             | Hand::LeaveAlone(_)
             | Hand::Archive(_)
+            | Hand::Freeze
+            | Hand::Unfreeze
             | Hand::CutLinks
             | Hand::Link => act(&mut world, hand),
         }

@@ -17,7 +17,8 @@ use crate::{
         operator::{self, Call},
         plan::{Follow, PlaceMove, Plan, Step, plan},
         snapshot::{
-            AttemptSaid, Context, Head, Node, Presence, Row, Said, Scope, Tally, Terms, Trouble,
+            AttemptSaid, Context, Freeze, Head, Node, Presence, Row, Said, Scope, Tally, Terms,
+            Trouble,
         },
         waves,
     },
@@ -78,6 +79,7 @@ pub(super) struct World {
     pub(super) pools: Vec<ModelPool>,
     pub(super) disruptions: BTreeSet<(NodeId, String)>,
     pub(super) context: Context,
+    pub(super) freeze: Option<Freeze>,
     /// When the wave before the open one had settled and soaked, at the earliest.
     opened_not_before: Moment,
 }
@@ -117,6 +119,7 @@ impl World {
                 links_since: Some(now),
                 offline_grace: Duration::from_secs(300),
             },
+            freeze: None,
             opened_not_before: now,
         };
         for (number, (_, share)) in pools.iter().enumerate() {

@@ -15,7 +15,7 @@ use crate::{
     api::rollout::{CreateRollout, OneRollout, Rollout, RowState},
     clock::Moment,
     db::{query, query_scalar, tests::fresh},
-    fleet::facts,
+    fleet::{facts, late},
     rollout::{
         controller,
         service::{self, RolloutError, Services},
@@ -25,15 +25,16 @@ use crate::{
 };
 
 /// The release that crashes wherever it is tried.
-pub(super) const BAD: &str = "1.2.0";
+pub(crate) const BAD: &str = "1.2.0";
 
 const RELEASES: [(&str, u64); 3] = [("1.0.0", 10), ("1.1.0", 11), (BAD, 12)];
 
-pub(super) struct Fleet {
-    pub(super) services: Services,
-    pub(super) pools: Vec<PoolId>,
-    pub(super) nodes: Vec<NodeId>,
+pub(crate) struct Fleet {
+    pub(crate) services: Services,
+    pub(crate) pools: Vec<PoolId>,
+    pub(crate) nodes: Vec<NodeId>,
     facts: BTreeMap<NodeId, (u64, Facts)>,
+    connections: BTreeMap<NodeId, u64>,
     _dir: tempfile::TempDir,
 }
 
@@ -41,13 +42,29 @@ fn gateway() -> GatewayId {
     GatewayId::derived(&[b"gateway"])
 }
 
-fn session(node: &NodeId) -> SessionId {
-    SessionId::derived(&[node.as_str().as_bytes()])
+fn first_facts() -> Facts {
+    Facts {
+        version: "1.0.0".parse().unwrap(),
+        platform: "linux-amd64".parse().unwrap(),
+        boot_id: "boot".to_owned(),
+        slot: None,
+        sequence: Sequence::new(10).unwrap(),
+        digest: Sha256::of(b"1.0.0"),
+        floor: ReleaseFloor::starting_at(Sequence::new(10).unwrap()),
+        trial: None,
+        last_attempt: None,
+        progress: None,
+        observed_generation: 1,
+        held: None,
+        notice: None,
+        helper: None,
+        started: None,
+    }
 }
 
 impl Fleet {
     /// Pools of that many nodes, each with a budget in parts per million; all nodes online and on 1.0.0.
-    pub(super) async fn of(pools: &[(u32, u32)]) -> Self {
+    pub(crate) async fn of(pools: &[(u32, u32)]) -> Self {
         let (db, dir) = fresh().await;
         for (version, sequence) in RELEASES {
             signed::register(&db, version, sequence).await;
@@ -59,6 +76,7 @@ impl Fleet {
             pools: Vec::new(),
             nodes: Vec::new(),
             facts: BTreeMap::new(),
+            connections: BTreeMap::new(),
             _dir: dir,
         };
         fleet.gateway().await;
@@ -104,63 +122,80 @@ impl Fleet {
         .execute(&mut *tx)
         .await
         .unwrap();
+        tx.commit().await.unwrap();
+        self.pools.push(pool.clone());
         for _ in 0..nodes {
-            let node = NodeId::derived(&[b"n", &self.nodes.len().to_be_bytes()]);
-            query(
-                "INSERT INTO nodes (id, tenant, pool_id, join_token_id, spki, labels, joined_at)
-                 VALUES ($1, 'root', $2, $2, cast($1 AS BLOB), '{}', 0)",
-            )
-            .bind(node.as_str())
+            self.joins(&pool).await;
+        }
+        // They were there from the beginning.
+        let mut tx = self.services.db.begin().await.unwrap();
+        query("UPDATE pools SET nodes = $2 WHERE id = $1")
             .bind(pool.as_str())
-            .execute(&mut *tx)
+            .bind(nodes)
+            .execute(&mut tx)
             .await
             .unwrap();
-            let opened = self.opened(&node);
-            facts::apply(&mut tx, &gateway(), &[opened], Moment::now())
-                .await
-                .unwrap();
-            self.nodes.push(node);
-        }
         tx.commit().await.unwrap();
-        self.pools.push(pool);
     }
 
-    fn opened(&mut self, node: &NodeId) -> Event {
-        let facts = Facts {
-            version: "1.0.0".parse().unwrap(),
-            platform: "linux-amd64".parse().unwrap(),
-            boot_id: "boot".to_owned(),
-            slot: None,
-            sequence: Sequence::new(10).unwrap(),
-            digest: Sha256::of(b"1.0.0"),
-            floor: ReleaseFloor::starting_at(Sequence::new(10).unwrap()),
-            trial: None,
-            last_attempt: None,
-            progress: None,
-            observed_generation: 1,
-            held: None,
-            notice: None,
-            helper: None,
-            started: None,
-        };
-        self.facts.insert(node.clone(), (0, facts.clone()));
+    /// A node joins, as joining writes it, and comes.
+    pub(crate) async fn joins(&mut self, pool: &PoolId) -> NodeId {
+        let mut tx = self.services.db.begin().await.unwrap();
+        let node = NodeId::derived(&[b"n", &self.nodes.len().to_be_bytes()]);
+        query(
+            "INSERT INTO nodes (id, tenant, pool_id, join_token_id, spki, labels, joined_at)
+                 VALUES ($1, 'root', $2, $2, cast($1 AS BLOB), '{}', 0)",
+        )
+        .bind(node.as_str())
+        .bind(pool.as_str())
+        .execute(&mut tx)
+        .await
+        .unwrap();
+        query("UPDATE pools SET nodes = nodes + 1 WHERE id = $1")
+            .bind(pool.as_str())
+            .execute(&mut tx)
+            .await
+            .unwrap();
+        late::await_change(&mut tx, &node, pool).await.unwrap();
+        tx.commit().await.unwrap();
+        self.nodes.push(node.clone());
+        self.facts.insert(node.clone(), (0, first_facts()));
+        self.comes(&node).await;
+        node
+    }
+
+    /// A node connects, anew if it was there before.
+    pub(crate) async fn comes(&mut self, node: &NodeId) {
+        let connection = self.connections.entry(node.clone()).or_default();
+        *connection += 1;
+        self.facts.get_mut(node).unwrap().0 = 0;
+        let opened = self.opened(node);
+        self.say(opened).await;
+    }
+
+    fn opened(&self, node: &NodeId) -> Event {
         Event::Opened(SessionOpened {
             node: node.clone(),
-            session: session(node),
-            connect_seq: 1,
+            session: self.session(node),
+            connect_seq: self.connections[node],
             protocol: 1,
             upgrade_only: false,
             report: 0,
-            facts,
+            facts: self.facts_of(node),
             labels: BTreeMap::from([("cpu.arch".to_owned(), "x86_64".to_owned())]),
         })
     }
 
-    pub(super) async fn create(&self, version: &str) -> Result<Rollout, RolloutError> {
+    fn session(&self, node: &NodeId) -> SessionId {
+        let connection = self.connections[node];
+        SessionId::derived(&[node.as_str().as_bytes(), &connection.to_be_bytes()])
+    }
+
+    pub(crate) async fn create(&self, version: &str) -> Result<Rollout, RolloutError> {
         service::create(&self.services, "alice", request(version)).await
     }
 
-    pub(super) async fn get(&self, id: &RolloutId) -> Rollout {
+    pub(crate) async fn get(&self, id: &RolloutId) -> Rollout {
         let request = OneRollout {
             tenant_id: "root".parse().unwrap(),
             rollout_id: id.clone(),
@@ -171,7 +206,7 @@ impl Fleet {
         rollout
     }
 
-    pub(super) async fn spec(&self, node: &NodeId) -> NodeSpec {
+    pub(crate) async fn spec(&self, node: &NodeId) -> NodeSpec {
         let Services {
             db,
             trust,
@@ -185,29 +220,29 @@ impl Fleet {
     }
 
     /// The version and floor that a node reports.
-    pub(super) fn runs(&self, node: &NodeId) -> (String, u64) {
+    pub(crate) fn runs(&self, node: &NodeId) -> (String, u64) {
         let (_, facts) = &self.facts[node];
         (facts.version.to_string(), facts.floor.sequence().get())
     }
 
     /// What a node said last.
-    pub(super) fn facts_of(&self, node: &NodeId) -> Facts {
+    pub(crate) fn facts_of(&self, node: &NodeId) -> Facts {
         self.facts[node].1.clone()
     }
 
-    pub(super) async fn pass(&self) {
+    pub(crate) async fn pass(&self) {
         controller::pass_all(&self.services).await;
     }
 
     /// Every node that is told to run something else does so, or fails to.
-    pub(super) async fn nodes_obey(&mut self) {
+    pub(crate) async fn nodes_obey(&mut self) {
         for node in self.nodes.clone() {
             self.obeys(&node).await;
         }
     }
 
     /// One node does what it is told.
-    pub(super) async fn obeys(&mut self, node: &NodeId) {
+    pub(crate) async fn obeys(&mut self, node: &NodeId) {
         let spec = self.spec(node).await;
         if let Some(section) = spec.daemon
             && let Some(facts) = after(&self.facts[node].1, &section, spec.generation)
@@ -216,24 +251,24 @@ impl Fleet {
         }
     }
 
-    pub(super) async fn report(&mut self, node: &NodeId, facts: Facts) {
+    pub(crate) async fn report(&mut self, node: &NodeId, facts: Facts) {
         let number = self.facts[node].0 + 1;
         self.facts.insert(node.clone(), (number, facts.clone()));
         let report = Event::Report(NodeReport {
             node: node.clone(),
-            session: session(node),
-            connect_seq: 1,
+            session: self.session(node),
+            connect_seq: self.connections[node],
             report: number,
             facts,
         });
         self.say(report).await;
     }
 
-    pub(super) async fn leave(&self, node: &NodeId) {
+    pub(crate) async fn leave(&self, node: &NodeId) {
         let closed = SessionClosed {
             node: node.clone(),
-            session: session(node),
-            connect_seq: 1,
+            session: self.session(node),
+            connect_seq: self.connections[node],
             reason: "gone".to_owned(),
         };
         self.say(Event::Closed(closed)).await;
@@ -248,14 +283,14 @@ impl Fleet {
         self.services.waker.wake();
     }
 
-    pub(super) async fn events(&self) -> Vec<String> {
+    pub(crate) async fn events(&self) -> Vec<String> {
         query_scalar("SELECT type FROM events WHERE type LIKE 'rollout.%' ORDER BY position")
             .fetch_all(self.services.db.reader())
             .await
             .unwrap()
     }
 
-    pub(super) async fn count(&self, table: &'static str) -> i64 {
+    pub(crate) async fn count(&self, table: &'static str) -> i64 {
         let query = match table {
             "rollouts" => "SELECT count(*) FROM rollouts",
             "rollout_nodes" => "SELECT count(*) FROM rollout_nodes",
@@ -270,7 +305,7 @@ impl Fleet {
     }
 }
 
-pub(super) fn request(version: &str) -> CreateRollout {
+pub(crate) fn request(version: &str) -> CreateRollout {
     CreateRollout {
         tenant_id: "root".parse().unwrap(),
         version: version.parse().unwrap(),
@@ -286,7 +321,7 @@ pub(super) fn request(version: &str) -> CreateRollout {
     }
 }
 
-pub(super) fn states(rollout: &Rollout, state: RowState) -> Vec<NodeId> {
+pub(crate) fn states(rollout: &Rollout, state: RowState) -> Vec<NodeId> {
     let listed = rollout.node_list.iter().flatten();
     listed
         .filter(|row| row.state == state)
@@ -338,6 +373,6 @@ fn after(before: &Facts, section: &DaemonSection, generation: u64) -> Option<Fac
 }
 
 /// An attempt of no rollout.
-pub(super) fn foreign_attempt() -> AttemptId {
+pub(crate) fn foreign_attempt() -> AttemptId {
     AttemptId::derived(&[b"foreign"])
 }

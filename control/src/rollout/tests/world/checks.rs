@@ -15,6 +15,7 @@ impl World {
         for change in &plan.rows {
             if let Step::Start { .. } = change.step {
                 assert_eq!(self.head.state, RolloutState::Running, "I23");
+                assert_eq!(self.freeze, None, "I23: frozen");
                 assert_eq!(
                     plan.head.state,
                     RolloutState::Running,

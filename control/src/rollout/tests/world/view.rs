@@ -42,6 +42,7 @@ impl World {
             troubles: self.troubles(),
             lost: self.lost(),
             offer: Offer::Good(target),
+            freeze: self.freeze.clone(),
             context: self.context,
         }
     }

@@ -1,0 +1,80 @@
+//! `fleet.freeze`, `fleet.unfreeze`
+
+use bc_protocol::id::TenantId;
+use serde_json::json;
+
+use super::{RolloutError, Services, check};
+use crate::{
+    api::freeze::{Fleet, FreezeFleet, Frozen, OneFleet},
+    clock::Moment,
+    db::contention::retried,
+    event::outbox::{Draft, publish},
+    rollout::{snapshot::Freeze, store},
+};
+
+/// Stops every start in a tenant, late nodes' too. What is in flight settles. Repeated, it takes the new reason and
+/// stays frozen since it was.
+pub(crate) async fn freeze(
+    services: &Services,
+    actor: &str,
+    request: FreezeFleet,
+) -> Result<Fleet, RolloutError> {
+    let word = Freeze {
+        reason: check::reason(request.reason, "frozen by an operator")?,
+        by: actor.to_owned(),
+        since: Moment::now(),
+    };
+    change(services, actor, (&request.tenant_id, Some(&word))).await
+}
+
+/// Lets nodes start again.
+pub(crate) async fn unfreeze(
+    services: &Services,
+    actor: &str,
+    request: OneFleet,
+) -> Result<Fleet, RolloutError> {
+    change(services, actor, (&request.tenant_id, None)).await
+}
+
+async fn change(
+    services: &Services,
+    actor: &str,
+    change: (&TenantId, Option<&Freeze>),
+) -> Result<Fleet, RolloutError> {
+    retried(|| change_once(services, actor, change)).await
+}
+
+async fn change_once(
+    services: &Services,
+    actor: &str,
+    (tenant, word): (&TenantId, Option<&Freeze>),
+) -> Result<Fleet, RolloutError> {
+    let mut tx = services.db.begin().await?;
+    store::freeze::write(&mut tx, tenant, word).await?;
+    let frozen = store::freeze::read(&mut tx, tenant).await?.map(frozen);
+    let (kind, data) = match &frozen {
+        Some(frozen) => ("fleet.frozen", json!({ "reason": frozen.reason })),
+        None => ("fleet.unfrozen", json!({})),
+    };
+    let draft = Draft {
+        kind,
+        subject: format!("fleet/{tenant}"),
+        tenant,
+        actor,
+        data,
+    };
+    publish(&mut tx, draft, Moment::now());
+    tx.commit().await?;
+    tracing::info!(%tenant, actor, "{kind}");
+    services.waker.wake();
+    Ok(Fleet { frozen })
+}
+
+/// As the API gives it.
+pub(super) fn frozen(freeze: Freeze) -> Frozen {
+    Frozen {
+        reason: freeze.reason,
+        by: freeze.by,
+        since: freeze.since,
+    }
+}
