@@ -17,6 +17,7 @@ mod contexts;
 mod events;
 mod exit;
 mod failure;
+mod fleet;
 mod gateways;
 mod globals;
 mod help;
@@ -38,6 +39,7 @@ mod sheet;
 mod span;
 mod tokens;
 mod webhooks;
+mod workflows;
 
 use exit::Exit;
 use failure::Failure;
@@ -81,6 +83,10 @@ enum RemoteCommand {
     Releases(releases::ReleasesCommand),
     #[command(subcommand)]
     Rollouts(rollouts::RolloutsCommand),
+    #[command(subcommand)]
+    Fleet(fleet::FleetCommand),
+    #[command(subcommand)]
+    Workflows(workflows::WorkflowsCommand),
     #[command(subcommand)]
     Pools(pools::PoolsCommand),
     #[command(subcommand)]
@@ -171,6 +177,8 @@ impl RemoteCommand {
         match self {
             Self::Releases(command) => command.run(online).await,
             Self::Rollouts(command) => command.run(online).await,
+            Self::Fleet(command) => command.run(online).await,
+            Self::Workflows(command) => command.run(online).await,
             Self::Pools(command) => command.run(online).await,
             Self::Nodes(command) => command.run(online).await,
             Self::JoinTokens(command) => command.run(online).await,

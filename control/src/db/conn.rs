@@ -39,6 +39,15 @@ impl Tx {
         self.last.push(query);
     }
 
+    /// Undoes everything that was written, and lets go of what was locked. One that is only dropped does so some time
+    /// later: whoever comes next would find it locked.
+    pub(crate) async fn give_up(self) -> Result<(), sqlx::Error> {
+        match self.conn {
+            Conn::Sqlite(tx) => tx.rollback().await,
+            Conn::Postgres(tx) => tx.rollback().await,
+        }
+    }
+
     /// Makes everything that was written last.
     pub(crate) async fn commit(mut self) -> Result<(), sqlx::Error> {
         let last = std::mem::take(&mut self.last);

@@ -162,6 +162,8 @@ pub(crate) async fn pass(
         tx.commit().await?;
         service::tell(id, &events);
         tracing::debug!(rollout = %id, stale = passed.stale.len(), "a pass changed the rollout");
+    } else {
+        tx.give_up().await?;
     }
     for held in &passed.held {
         tracing::trace!(rollout = %id, node = ?held.node, hold = ?held.hold, "held back");
@@ -205,6 +207,8 @@ pub(crate) async fn pass_late(
         tx.commit().await?;
         let stale = passed.stale.len();
         tracing::debug!(rollout = %id, stale, "a pass changed late nodes");
+    } else {
+        tx.give_up().await?;
     }
     Ok(passed)
 }

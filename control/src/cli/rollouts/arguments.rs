@@ -101,10 +101,10 @@ pub(super) fn selector(labels: Vec<Label>) -> Result<Option<BTreeMap<String, Str
 /// Why a text is no key.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected 1 to {KEY_CHARS_MAX} letters, digits and . _ ~ : / + = -")]
-pub(super) struct KeyError;
+pub(in crate::cli) struct KeyError;
 
 /// An idempotency key.
-pub(super) fn key(text: &str) -> Result<String, KeyError> {
+pub(in crate::cli) fn key(text: &str) -> Result<String, KeyError> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._~:/+=-".contains(&byte);
     let fits = (1..=KEY_CHARS_MAX).contains(&text.len()) && text.bytes().all(allowed);
     fits.then(|| text.to_owned()).ok_or(KeyError)
@@ -113,12 +113,12 @@ pub(super) fn key(text: &str) -> Result<String, KeyError> {
 /// Why a text is no reason.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected at most {REASON_CHARS_MAX} characters, found {found}")]
-pub(super) struct ReasonError {
+pub(in crate::cli) struct ReasonError {
     found: usize,
 }
 
 /// Why somebody pauses or aborts.
-pub(super) fn reason(text: &str) -> Result<String, ReasonError> {
+pub(in crate::cli) fn reason(text: &str) -> Result<String, ReasonError> {
     let found = text.chars().count();
     if found > REASON_CHARS_MAX {
         return Err(ReasonError { found });

@@ -15,6 +15,7 @@ impl View for Rollout {
         Sheet::fields(fields(self))
             .above(waves_table(self))
             .above(nodes_table(self, detail))
+            .above(late_table(self))
     }
 
     fn names(&self) -> Vec<String> {
@@ -150,6 +151,27 @@ fn nodes_table(rollout: &Rollout, detail: Detail) -> Sheet {
         .flatten()
         .filter(|node| detail == Detail::Wide || node.error.is_some())
         .map(node_row)
+        .collect();
+    Sheet::rows(&header, rows)
+}
+
+/// Late nodes are few, or news.
+fn late_table(rollout: &Rollout) -> Sheet {
+    let header = ["LATE NODE", "POOL", "STATE", "FROM", "FINISHED", "ERROR"];
+    let rows = rollout
+        .late_nodes
+        .iter()
+        .flatten()
+        .map(|node| {
+            vec![
+                Cell::new(&node.node_id),
+                Cell::new(&node.pool_id),
+                row_state(node.state),
+                Cell::optional(node.from_version.as_ref()),
+                Cell::optional(node.finished_at.map(second)),
+                Cell::optional(node.error.as_ref()),
+            ]
+        })
         .collect();
     Sheet::rows(&header, rows)
 }

@@ -1,0 +1,28 @@
+//! `fleet freeze`.
+
+use clap::Args;
+
+use crate::{
+    api::freeze::{Fleet, FreezeFleet},
+    cli::{exit::Exit, failure::Failure, online::Online, rollouts::reason},
+};
+
+/// Start nothing more in the tenant: no node of any rollout, and no late one
+///
+/// Nodes under way settle, and rollouts stay as they are, until `fleet unfreeze`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Freeze {
+    /// Why, for everybody who looks at it later
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    reason: Option<String>,
+}
+
+impl Freeze {
+    pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
+        let request = FreezeFleet {
+            tenant_id: online.client.tenant.clone(),
+            reason: self.reason,
+        };
+        online.show::<Fleet>("fleet/freeze", &request).await
+    }
+}

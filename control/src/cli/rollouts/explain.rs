@@ -1,0 +1,57 @@
+//! `rollouts explain`.
+
+use bc_protocol::id::{NodeId, RolloutId};
+use clap::Args;
+
+use crate::{
+    api::rollout::{ExplainRollout, Explanation},
+    cli::{
+        exit::Exit,
+        failure::Failure,
+        online::Online,
+        print::{Detail, View},
+        sheet::{Cell, Sheet},
+    },
+};
+
+/// Say why a node is where it is in a rollout, in one sentence
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Explain {
+    /// The rollout
+    #[arg(value_name = "ROLLOUT")]
+    rollout: RolloutId,
+    /// The node; it need not be in the rollout
+    #[arg(value_name = "NODE")]
+    node: NodeId,
+}
+
+impl Explain {
+    pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
+        let request = ExplainRollout {
+            tenant_id: online.client.tenant.clone(),
+            rollout_id: self.rollout,
+            node_id: self.node,
+        };
+        online
+            .show::<Explanation>("rollouts/explain", &request)
+            .await
+    }
+}
+
+impl View for Explanation {
+    fn sheet(&self, _detail: Detail) -> Sheet {
+        Sheet::fields(vec![
+            ("node", Cell::new(&self.node_id)),
+            (
+                "state",
+                Cell::optional(self.state.map(|state| state.word())),
+            ),
+            ("because", Cell::new(&self.code)),
+            ("that is", Cell::new(&self.sentence)),
+        ])
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.node_id.to_string()]
+    }
+}

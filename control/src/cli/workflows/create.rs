@@ -1,0 +1,46 @@
+//! `workflows create`.
+
+use bc_protocol::id::NodeId;
+use clap::Args;
+
+use crate::{
+    api::workflow::{CreateWorkflow, Workflow},
+    cli::{
+        exit::Exit,
+        failure::Failure,
+        online::Online,
+        rollouts::{key, reason},
+    },
+};
+
+/// Count work on a node from now on
+///
+/// The work itself is somebody else's. Its node takes a place in its pool's budget until the workflow has ended.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Create {
+    /// The node that it disrupts
+    #[arg(long, value_name = "NODE")]
+    node: NodeId,
+    /// What is done to it, such as reboot
+    #[arg(long, value_name = "WORD")]
+    kind: String,
+    /// Why, for everybody who looks at it later
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    reason: Option<String>,
+    /// Two calls with one key make one workflow
+    #[arg(long, value_name = "KEY", value_parser = key)]
+    key: Option<String>,
+}
+
+impl Create {
+    pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
+        let request = CreateWorkflow {
+            tenant_id: online.client.tenant.clone(),
+            node_id: self.node,
+            kind: self.kind,
+            reason: self.reason,
+            idempotency_key: self.key,
+        };
+        online.show::<Workflow>("workflows/create", &request).await
+    }
+}

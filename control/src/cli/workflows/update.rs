@@ -1,0 +1,35 @@
+//! `workflows update`.
+
+use bc_protocol::id::WorkflowId;
+use clap::Args;
+
+use crate::{
+    api::workflow::{UpdateWorkflow, Workflow, WorkflowState},
+    cli::{exit::Exit, failure::Failure, online::Online, rollouts::reason},
+};
+
+/// Say how a workflow stands; one that has ended gives its node's place back
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Update {
+    /// Its id
+    #[arg(value_name = "WORKFLOW")]
+    workflow: WorkflowId,
+    /// pending, running, paused, succeeded, failed or cancelled
+    #[arg(long, value_name = "STATE")]
+    state: WorkflowState,
+    /// Why, for everybody who looks at it later
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    reason: Option<String>,
+}
+
+impl Update {
+    pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
+        let request = UpdateWorkflow {
+            tenant_id: online.client.tenant.clone(),
+            workflow_id: self.workflow,
+            state: self.state,
+            reason: self.reason,
+        };
+        online.show::<Workflow>("workflows/update", &request).await
+    }
+}
