@@ -146,25 +146,7 @@ async fn every_state_has_a_sentence() {
         said.sentence,
         "it waits: the rollout is paused because: looks odd"
     );
-    let abort = AbortRollout {
-        tenant_id: "root".parse().unwrap(),
-        rollout_id: id.clone(),
-        reason: None,
-        rollback: true,
-    };
-    service::abort(&fleet.services, "alice", abort)
-        .await
-        .unwrap();
-    let said = explain(&fleet, &id, &second).await;
-    assert_eq!(
-        (said.code.as_str(), said.state),
-        ("rolling-back", Some(RowState::RollingBack))
-    );
-    let said = explain(&fleet, &id, &waiting).await;
-    assert_eq!(
-        (said.code.as_str(), said.state),
-        ("aborted", Some(RowState::Skipped))
-    );
+    abort_says_why(&fleet, &id, (&second, &waiting)).await;
 
     let stranger = ExplainRollout {
         tenant_id: "root".parse().unwrap(),
@@ -176,6 +158,29 @@ async fn every_state_has_a_sentence() {
         .unwrap_err()
         .into();
     assert_eq!(error.code, Code::NotFound);
+}
+
+/// One node is on its way back, and one was never started.
+async fn abort_says_why(fleet: &Fleet, id: &RolloutId, (second, waiting): (&NodeId, &NodeId)) {
+    let abort = AbortRollout {
+        tenant_id: "root".parse().unwrap(),
+        rollout_id: id.clone(),
+        reason: None,
+        rollback: true,
+    };
+    service::abort(&fleet.services, "alice", abort)
+        .await
+        .unwrap();
+    let said = explain(fleet, id, second).await;
+    assert_eq!(
+        (said.code.as_str(), said.state),
+        ("rolling-back", Some(RowState::RollingBack))
+    );
+    let said = explain(fleet, id, waiting).await;
+    assert_eq!(
+        (said.code.as_str(), said.state),
+        ("aborted", Some(RowState::Skipped))
+    );
 }
 
 #[tokio::test]
@@ -248,8 +253,8 @@ async fn failed_nodes_of_a_completed_rollout_are_tried_again_when_somebody_asks(
 #[tokio::test]
 async fn a_plan_says_what_creating_would_do_and_stores_nothing() {
     let fleet = Fleet::of(&[(5, 0), (5, 400_000)]).await;
-    for node in fleet.nodes[5..].to_vec() {
-        fleet.leave(&node).await;
+    for node in &fleet.nodes[5..] {
+        fleet.leave(node).await;
     }
     let asked = || CreateRollout {
         idempotency_key: Some("k".to_owned()),
