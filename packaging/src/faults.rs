@@ -7,7 +7,7 @@
 mod checker;
 mod cuts;
 mod explore;
-mod ext4;
+pub mod ext4;
 mod full;
 mod helper;
 pub mod kills;

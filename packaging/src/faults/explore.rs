@@ -101,7 +101,9 @@ pub(super) fn kills(yard: &Yard, walk: &Walk, extent: Extent) -> Result<Figures>
 pub(super) fn errors(yard: &Yard, walk: &Walk, extent: Extent) -> Result<Figures> {
     every_point(yard, walk, "errors", &|call| match extent {
         Extent::Short if call.changes => vec!["error=EIO"],
-        Extent::Full if call.is_fallible => vec!["error=EIO", "error=ENOSPC", "error=EROFS"],
+        Extent::Full if call.is_fallible => {
+            vec!["error=EIO", "error=ENOSPC", "error=EROFS"]
+        }
         Extent::Short | Extent::Full => vec![],
     })
 }

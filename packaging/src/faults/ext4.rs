@@ -29,8 +29,8 @@ const OPTIONS: &str = "loop,commit=300,noauto_da_alloc";
 /// Inodes of the disk: what a node needs, and some to use up.
 const INODES: u32 = 128;
 
-/// Whether disks can be made and mounted here.
-pub(super) fn is_possible() -> Result<bool> {
+/// Whether disks can be made and mounted here; where everything is required, that they cannot is an error.
+pub fn is_possible() -> Result<bool> {
     let folder = tempfile::tempdir()?;
     match Disk::make(folder.path()).and_then(|disk| {
         disk.mount()?;
@@ -41,20 +41,26 @@ pub(super) fn is_possible() -> Result<bool> {
     }
 }
 
+/// One such disk. It is unmounted when this goes.
 #[derive(Debug)]
-pub(super) struct Disk {
+pub struct Disk {
     image: PathBuf,
     at: PathBuf,
 }
 
 impl Disk {
     fn make(folder: &Path) -> Result<Self> {
+        Self::of(&folder.join("disk"), &folder.join("mounted"), DISK_BYTES)
+    }
+
+    /// A disk of that many bytes in the file `image`, to be mounted at `at`.
+    pub fn of(image: &Path, at: &Path, bytes: u64) -> Result<Self> {
         let disk = Self {
-            image: folder.join("disk"),
-            at: folder.join("mounted"),
+            image: image.to_owned(),
+            at: at.to_owned(),
         };
         fs::create_dir_all(&disk.at)?;
-        File::create(&disk.image)?.set_len(DISK_BYTES)?;
+        File::create(&disk.image)?.set_len(bytes)?;
         call(
             Command::new("mkfs.ext4")
                 // Nothing is kept back for root.
@@ -64,7 +70,8 @@ impl Disk {
         Ok(disk)
     }
 
-    pub(super) fn mount(&self) -> Result<()> {
+    /// Mounts it.
+    pub fn mount(&self) -> Result<()> {
         call(
             Command::new("mount")
                 .args(["-o", OPTIONS])
@@ -83,12 +90,12 @@ impl Disk {
     }
 
     /// The power goes. Nothing reaches the disk any more, whoever writes.
-    pub(super) fn shut_down(&self) -> Result<()> {
+    pub fn shut_down(&self) -> Result<()> {
         call(Command::new("python3").args(["-c", CUT]).arg(&self.at))
     }
 
     /// The power comes back; nobody may have anything open there.
-    pub(super) fn come_back(&self) -> Result<()> {
+    pub fn come_back(&self) -> Result<()> {
         self.unmount()?;
         self.mount()
     }

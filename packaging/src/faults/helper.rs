@@ -4,6 +4,7 @@
 //! is traced alone, from just before a request on, so that every call has its number.
 
 pub(super) mod client;
+mod crowd;
 mod points;
 mod process;
 
@@ -13,7 +14,7 @@ use anyhow::{Context as _, Result};
 
 use super::{
     Extent, Figures,
-    checker::{self, look},
+    checker::look,
     explore::{self, Walk},
     script::{Act, Step},
     yard::{Exit, Yard},
@@ -25,6 +26,9 @@ pub(super) use process::Helper;
 pub(super) fn run(yard: &Yard) -> Result<Figures> {
     let mut figures = Figures::default();
     figures.count("strangers at the helper", strangers(yard)?);
+    for found in crowd::run(yard)? {
+        figures.count("crowds at the helper", found);
+    }
     let walk = explore::walk_by(yard, "helper-node", &|state, step| {
         asked(yard, state, step, "walk").with_context(|| step.name)
     })?;
@@ -76,14 +80,4 @@ fn strangers(yard: &Yard) -> Result<Vec<String>> {
         wrong.push("I14: a stranger has changed something".to_owned());
     }
     Ok(wrong)
-}
-
-/// What is wrong after a request that was answered, or was not.
-fn after(
-    yard: &Yard,
-    step: &Step,
-    exit: Exit,
-    seen: (&checker::Seen, &checker::Seen),
-) -> Vec<String> {
-    explore::after_stop(yard, step, exit, seen)
 }

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Helper, after};
+use super::Helper;
 use crate::{
     faults::{
         Extent, Figures,
@@ -166,7 +166,9 @@ fn stopped(yard: &Yard, state: &Path, point: &Point<'_>, name: &str) -> Result<V
         )?;
         exit = helper.ask(&step.act)?;
         if point.what != KILL {
-            if !helper.answers()? && !helper.answers()? {
+            // After a confirmation it makes room for the binary that was confirmed.
+            let may_be_gone = matches!(step.act, Act::Confirm { .. });
+            if !may_be_gone && !helper.answers()? && !helper.answers()? {
                 wrong.push("I17: one error, and the helper answers nobody any more".to_owned());
             }
             if !helper.comes_back_to(open)? {
@@ -177,7 +179,7 @@ fn stopped(yard: &Yard, state: &Path, point: &Point<'_>, name: &str) -> Result<V
         strace.ended()?;
     }
     let seen = look(state)?;
-    wrong.extend(after(yard, step, exit, (&before, &seen)));
+    wrong.extend(explore::after_stop(yard, step, exit, (&before, &seen)));
     let again = Again {
         act: &|| super::asked(yard, state, step, name),
         starts_lost_max: 1,
