@@ -252,6 +252,9 @@ pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
 /// Bytes of a large file after which the disk is told to begin.
 const WRITE_BEHIND_BYTES: u64 = 4 << 20;
 
+/// More than the kernel keeps in one piece of what is written as we write it.
+const SETTLED_BYTES: u64 = 512 << 10;
+
 /// How far the disk was told to write a large file that is still growing: what is left to wait for at its end is short.
 /// It makes nothing durable.
 #[derive(Clone, Copy, Debug, Default)]
@@ -262,9 +265,11 @@ pub(crate) struct WriteBehind {
 impl WriteBehind {
     /// The file has grown to that size.
     pub(crate) fn grown(&mut self, file: &File, size: u64) {
-        if size.saturating_sub(self.told) >= WRITE_BEHIND_BYTES {
-            begin_writing(file, self.told, size - self.told);
-            self.told = size;
+        // The piece that the next bytes go into is left alone: it would be written twice.
+        let settled = size - size % SETTLED_BYTES;
+        if settled.saturating_sub(self.told) >= WRITE_BEHIND_BYTES {
+            begin_writing(file, self.told, settled - self.told);
+            self.told = settled;
         }
     }
 }

@@ -11,7 +11,8 @@ use nix::libc;
 /// Where the kernel says what is mapped.
 const MAPS: &str = "/proc/self/maps";
 
-/// Gives the pages of the program's code back. Data and stacks stay: nothing can be lost that is not in the file.
+/// Gives the pages of the program's code and constants back. Data and stacks stay: nothing can be lost that is not in the
+/// file.
 pub(crate) fn give_back_code() {
     let maps = match fs::read_to_string(MAPS) {
         Ok(maps) => maps,
@@ -22,14 +23,20 @@ pub(crate) fn give_back_code() {
     }
 }
 
-/// The addresses of a mapping that holds code of a file, and that nobody can write to.
+/// The addresses of a mapping that holds code of a file, or its beginning, where constants are, and that nobody has ever
+/// written to. What was relocated at the start is read only too by now, but lies further behind.
 fn code(line: &str) -> Option<(usize, usize)> {
     let mut words = line.split_ascii_whitespace();
-    let (span, rights) = (words.next()?, words.next()?);
-    let is_of_a_file = words.nth(3)?.starts_with('/');
+    let (span, rights, offset) = (words.next()?, words.next()?, words.next()?);
+    let is_of_a_file = words.nth(2)?.starts_with('/');
     let (from, to) = span.split_once('-')?;
     let at = |hex| usize::from_str_radix(hex, 16).ok();
-    (rights == "r-xp" && is_of_a_file).then_some((at(from)?, at(to)?))
+    let is_as_in_the_file = match rights {
+        "r-xp" => true,
+        "r--p" => at(offset)? == 0,
+        _ => false,
+    };
+    (is_of_a_file && is_as_in_the_file).then_some((at(from)?, at(to)?))
 }
 
 #[expect(
@@ -56,6 +63,10 @@ mod tests {
         assert_eq!(
             of("7f00-7fff r-xp 00001000 fe:00 77                   /usr/lib/bcd/bcd"),
             Some((0x7f00, 0x7fff))
+        );
+        assert_eq!(
+            of("7e00-7f00 r--p 00000000 fe:00 77                   /usr/lib/bcd/bcd"),
+            Some((0x7e00, 0x7f00))
         );
         for line in [
             "7f00-7fff r--p 00001000 fe:00 77   /usr/lib/bcd/bcd",
