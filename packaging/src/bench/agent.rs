@@ -10,20 +10,29 @@ mod gateway;
 mod kernel;
 mod node;
 mod peers;
+mod sysupdate;
 mod update;
 
-use std::{fs, fs::File, io::Write as _, path::Path, time::Duration};
+use std::{
+    fs::{self, File, Permissions},
+    io::Write as _,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
+use nix::unistd::geteuid;
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
-pub use figures::Figures;
+pub use figures::{Figures, PeerFigures};
 
 use self::{
-    figures::{Idle, Ratios, median},
+    figures::{Helped, Idle, Ratios, median},
     gateway::Session,
     node::Node,
+    sysupdate::Sysupdate,
     update::{Bench, Look, Update},
 };
 use crate::build;
@@ -87,15 +96,64 @@ struct Round {
     ours: Update,
 }
 
+/// Measures updates of the agent as it is shipped, or of one that was built before, against systemd-sysupdate in a Debian
+/// at `root`, which is made where there is none.
+pub async fn against_sysupdate(
+    root: &Path,
+    built: Option<&Path>,
+    tell: impl Fn(&str),
+) -> Result<PeerFigures> {
+    let folder = tempfile::Builder::new().prefix("bcd-bench-").tempdir()?;
+    let agent = provide(built, folder.path()).await?;
+    let mut peer = Sysupdate::open(root)?;
+    let (mut bench, mut session) = Bench::open(&agent, &folder.path().join("node")).await?;
+    let (mut tens, mut hundreds) = (Vec::new(), Vec::new());
+    for number in 0..=Extent::SHORT.rounds {
+        for (size, rounds) in [(Size::Ten, &mut tens), (Size::Hundred, &mut hundreds)] {
+            let release = bench
+                .node
+                .next_release(bench.downloads.url(), size.bytes())?;
+            let digests = format!(
+                "{}  {}\n",
+                release.section.sha256,
+                peer.next_name(size.name())
+            );
+            bench.downloads.serve_listed(&release.bytes, &digests)?;
+            let server = bench.downloads.url().trim_end_matches("/bcd").to_owned();
+            let theirs = tokio::task::block_in_place(|| peer.update(&server, size.name()))?;
+            let ours;
+            (session, ours) = bench.update(session, release, Look::Away).await?;
+            tell(&format!(
+                "round {number}, {} MB, in ms: ours {:.1}, systemd-sysupdate {:.1}",
+                size.bytes() / 1_000_000,
+                ms(ours.took),
+                ms(theirs)
+            ));
+            // The first round warms caches, and is not counted.
+            if number > 0 {
+                rounds.push((ms(ours.took), ms(theirs)));
+            }
+        }
+    }
+    Ok(PeerFigures::of(&tens, &hundreds))
+}
+
 /// Measures the agent as it is shipped, or one that was built before.
 pub async fn run(extent: Extent, built: Option<&Path>, tell: impl Fn(&str)) -> Result<Figures> {
     let folder = tempfile::Builder::new().prefix("bcd-bench-").tempdir()?;
-    let agent = folder.path().join("bcd");
+    // A node without rights has to get through.
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+    let agent = provide(built, folder.path()).await?;
+    measure(&agent, &folder, extent, tell).await
+}
+
+async fn provide(built: Option<&Path>, folder: &Path) -> Result<PathBuf> {
+    let agent = folder.join("bcd");
     match built {
         Some(built) => drop(fs::copy(built, &agent).context("copy the agent")?),
         None => build::shipped_agent(&agent).await?,
     }
-    measure(&agent, &folder, extent, tell).await
+    Ok(agent)
 }
 
 async fn measure(
@@ -128,10 +186,15 @@ async fn measure(
         }
     }
     let (_, counted) = update(&mut large, large_session, (Size::Ten, Look::Calls)).await?;
+    let helped = match geteuid().is_root() {
+        true => Some(helped(agent, &folder.path().join("helped")).await?),
+        false => None,
+    };
     let all = || tens.iter().chain(&hundreds);
     Ok(Figures {
         binary_bytes: fs::metadata(agent)?.len(),
         idle,
+        helped,
         written_ratio: median(written(&tens, Size::Ten))
             .max(median(written(&hundreds, Size::Hundred))),
         extra_mib: all()
@@ -192,9 +255,21 @@ async fn idle(node: &Node, session: &mut Session, span: Duration) -> Result<Idle
     Ok(Idle {
         node_kib: kernel::rss_kib(pid)?,
         supervisor_kib: kernel::rss_kib(i32::try_from(supervisor)?)?,
-        helper_kib: 0,
         wakeups_per_second: wakeups / seconds,
         cpu_ms_per_minute: cpu_ns / 1e6 * 60.0 / seconds,
+    })
+}
+
+/// A node that may not write, and the helper that does.
+async fn helped(agent: &Path, folder: &Path) -> Result<Helped> {
+    let (mut bench, mut session) = Bench::with_helper(agent, folder).await?;
+    session.idle(SETTLE).await?;
+    let helper = bench.helper_pid()?.context("no helper")?;
+    let helper_kib = kernel::rss_kib(helper)?;
+    let (_, ten) = update(&mut bench, session, (Size::Ten, Look::Counters)).await?;
+    Ok(Helped {
+        helper_kib,
+        written_ratio: written_ratio(&ten, Size::Ten),
     })
 }
 
@@ -209,13 +284,14 @@ fn ratios(rounds: &[Round]) -> Ratios {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn written(rounds: &[Round], size: Size) -> Vec<f64> {
-    let bytes = size.bytes() as f64;
-    rounds
-        .iter()
-        .map(|round| round.ours.written as f64 / bytes)
-        .collect()
+    let ratio = |round: &Round| written_ratio(&round.ours, size);
+    rounds.iter().map(ratio).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn written_ratio(update: &Update, size: Size) -> f64 {
+    update.written as f64 / size.bytes() as f64
 }
 
 fn told(number: usize, rounds: &[Round; 2], bare: Update) -> String {

@@ -96,6 +96,20 @@ enum Bench {
         #[arg(long, value_name = "FILE")]
         agent: Option<PathBuf>,
     },
+    /// Updates of the agent as it is shipped, and with --peers the same by systemd-sysupdate, in the same rounds.
+    ///
+    /// That runs out of a Debian trixie in a folder, which debootstrap makes where there is none. Needs root.
+    Update {
+        /// Against systemd-sysupdate too.
+        #[arg(long)]
+        peers: bool,
+        /// Where the Debian is, or is to be.
+        #[arg(long, value_name = "DIR", default_value = "target/peers/trixie")]
+        root: PathBuf,
+        /// A static agent that was built before, instead of building it now.
+        #[arg(long, value_name = "FILE")]
+        agent: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -181,6 +195,19 @@ async fn run(task: Task) -> Result<()> {
                 drop(writeln!(io::stderr(), "{line}"));
             })
             .await?;
+            writeln!(io::stdout(), "{figures}")?;
+        }
+        Task::Bench(Bench::Update { peers, root, agent }) => {
+            let tell = |line: &str| drop(writeln!(io::stderr(), "{line}"));
+            let figures = if peers {
+                bench::agent::against_sysupdate(&root, agent.as_deref(), tell)
+                    .await?
+                    .to_string()
+            } else {
+                bench::agent::run(bench::agent::Extent::SHORT, agent.as_deref(), tell)
+                    .await?
+                    .to_string()
+            };
             writeln!(io::stdout(), "{figures}")?;
         }
         Task::Faults {

@@ -9,27 +9,33 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// Serves one file, under whatever name it is asked for.
+/// Serves one file, under whatever name it is asked for, and beside it a list of names and digests.
 pub(super) struct Downloads {
     url: String,
-    file: Arc<Mutex<Arc<Vec<u8>>>>,
+    served: Arc<Mutex<Served>>,
+}
+
+#[derive(Clone, Default)]
+struct Served {
+    file: Arc<Vec<u8>>,
+    digests: Arc<Vec<u8>>,
 }
 
 impl Downloads {
     pub(super) fn open() -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let url = format!("http://{}/bcd", listener.local_addr()?);
-        let file = Arc::new(Mutex::new(Arc::new(Vec::new())));
-        let served = Arc::clone(&file);
+        let served = Arc::new(Mutex::new(Served::default()));
+        let serving = Arc::clone(&served);
         // It ends with the program.
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let file = served.lock().map(|file| Arc::clone(&file));
+                let served = serving.lock().map(|served| served.clone());
                 // Whoever asked sees a connection that ends early, and says so.
-                drop(file.map(|file| answer(stream, &file)));
+                drop(served.map(|served| answer(stream, &served)));
             }
         });
-        Ok(Self { url, file })
+        Ok(Self { url, served })
     }
 
     pub(super) fn url(&self) -> &str {
@@ -38,16 +44,30 @@ impl Downloads {
 
     /// From now on this file is served.
     pub(super) fn serve(&self, bytes: &Arc<Vec<u8>>) -> Result<()> {
-        let mut file = self.file.lock().ok().context("the server has died")?;
-        *file = Arc::clone(bytes);
+        self.serve_listed(bytes, "")
+    }
+
+    /// The same, with a list of digests at `/SHA256SUMS`.
+    pub(super) fn serve_listed(&self, bytes: &Arc<Vec<u8>>, digests: &str) -> Result<()> {
+        let mut served = self.served.lock().ok().context("the server has died")?;
+        *served = Served {
+            file: Arc::clone(bytes),
+            digests: Arc::new(digests.as_bytes().to_vec()),
+        };
         Ok(())
     }
 }
 
-fn answer(stream: TcpStream, bytes: &[u8]) -> Result<()> {
+fn answer(stream: TcpStream, served: &Served) -> Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let bytes = match line.contains("SHA256SUMS") {
+        true => &served.digests,
+        false => &served.file,
+    };
+    line.clear();
     while reader.read_line(&mut line)? > 2 {
         line.clear();
     }

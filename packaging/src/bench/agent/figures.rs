@@ -7,6 +7,8 @@ use std::fmt;
 pub struct Figures {
     pub(super) binary_bytes: u64,
     pub(super) idle: Idle,
+    /// Only root can have a helper.
+    pub(super) helped: Option<Helped>,
     pub(super) ten: Ratios,
     pub(super) hundred: Ratios,
     pub(super) written_ratio: f64,
@@ -21,9 +23,15 @@ pub struct Figures {
 pub(super) struct Idle {
     pub(super) node_kib: u64,
     pub(super) supervisor_kib: u64,
-    pub(super) helper_kib: u64,
     pub(super) wakeups_per_second: f64,
     pub(super) cpu_ms_per_minute: f64,
+}
+
+/// A node without rights and its helper.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Helped {
+    pub(super) helper_kib: u64,
+    pub(super) written_ratio: f64,
 }
 
 /// How an update compares, and what it was compared with.
@@ -42,11 +50,15 @@ impl fmt::Display for Figures {
         let mib = |kib: u64| kib as f64 / 1024.0;
         write!(
             f,
-            "binary_mb={:.2} rss_mib={:.2} supervisor_mib={:.2} helper_mib={:.2} wakeups_per_s={:.3} cpu_ms_per_min={:.2} ",
+            "binary_mb={:.2} rss_mib={:.2} supervisor_mib={:.2} {}wakeups_per_s={:.3} cpu_ms_per_min={:.2} ",
             self.binary_bytes as f64 / 1e6,
             mib(self.idle.node_kib),
             mib(self.idle.supervisor_kib),
-            mib(self.idle.helper_kib),
+            self.helped.map_or(String::new(), |helped| format!(
+                "helper_mib={:.2} helper_written_ratio={:.4} ",
+                mib(helped.helper_kib),
+                helped.written_ratio
+            )),
             self.idle.wakeups_per_second,
             self.idle.cpu_ms_per_minute,
         )?;
@@ -72,6 +84,50 @@ impl fmt::Display for Figures {
             f,
             "extra_rss_mib={:.2} preflight_ms={:.1} written_ratio={:.4} fsyncs={} gap_ms={:.1}",
             self.extra_mib, self.preflight_ms, self.written_ratio, self.syncs, self.gap_ms,
+        )
+    }
+}
+
+/// How updates compare with those of another program.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerFigures {
+    ten: f64,
+    hundred: f64,
+    ten_ms: (f64, f64),
+    hundred_ms: (f64, f64),
+}
+
+impl PeerFigures {
+    /// Of pairs, ours first, in milliseconds.
+    pub(super) fn of(tens: &[(f64, f64)], hundreds: &[(f64, f64)]) -> Self {
+        let ratio = |pairs: &[(f64, f64)]| {
+            median(pairs.iter().map(|(ours, theirs)| ours / theirs).collect())
+        };
+        let middle = |pairs: &[(f64, f64)]| {
+            let (ours, theirs) = pairs.iter().copied().unzip();
+            (median(ours), median(theirs))
+        };
+        Self {
+            ten: ratio(tens),
+            hundred: ratio(hundreds),
+            ten_ms: middle(tens),
+            hundred_ms: middle(hundreds),
+        }
+    }
+}
+
+impl fmt::Display for PeerFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "update_10mb_over_sysupdate={:.2} update_100mb_over_sysupdate={:.2} update_10mb_ms={:.1} \
+             sysupdate_10mb_ms={:.1} update_100mb_ms={:.1} sysupdate_100mb_ms={:.1}",
+            self.ten,
+            self.hundred,
+            self.ten_ms.0,
+            self.ten_ms.1,
+            self.hundred_ms.0,
+            self.hundred_ms.1,
         )
     }
 }

@@ -9,11 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use bc_protocol::{
     session::{Facts, FromGateway, FromNode, Outcome, Phase},
     spec::NodeSpec,
 };
+use tokio::time::sleep;
 
 use super::{
     downloads::Downloads,
@@ -21,13 +22,21 @@ use super::{
     kernel,
     node::{Node, Release},
 };
-use crate::fleet::now;
+use crate::fleet::{Service, now};
+
+/// A user without rights.
+const NOBODY: u32 = 65_534;
+
+/// How long a helper may take to listen.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One node and what it talks to.
 pub(super) struct Bench {
     pub(super) gateway: Gateway,
     pub(super) downloads: Downloads,
     pub(super) node: Node,
+    /// Who writes for the node, where that may not.
+    pub(super) helper: Option<Service>,
 }
 
 /// How one update went.
@@ -63,16 +72,54 @@ pub(super) enum Look {
 impl Bench {
     /// A node in `folder` that runs `agent`, and its first session.
     pub(super) async fn open(agent: &Path, folder: &Path) -> Result<(Self, Session)> {
+        Self::with(agent, folder, "").await
+    }
+
+    /// The same with a node that runs as a user without rights, and its helper. Only root can have one.
+    pub(super) async fn with_helper(agent: &Path, folder: &Path) -> Result<(Self, Session)> {
+        let socket = folder.join("helper.sock");
+        let keys = format!(
+            "user = \"{NOBODY}\"\nhelper_socket = \"{}\"",
+            socket.display()
+        );
+        let (mut bench, session) = Self::with(agent, folder, &keys).await?;
+        let mut helper = Service::new("helper", agent, folder);
+        helper.args(["exec", "helper", "--config"]);
+        helper.arg(folder.join("bcd.toml")).start()?;
+        let deadline = now() + PATIENCE;
+        while !socket.exists() {
+            helper.check()?;
+            ensure!(now() < deadline, "the helper does not listen");
+            sleep(Duration::from_millis(5)).await;
+        }
+        bench.helper = Some(helper);
+        Ok((bench, session))
+    }
+
+    async fn with(agent: &Path, folder: &Path, keys: &str) -> Result<(Self, Session)> {
         fs::create_dir_all(folder)?;
         let mut gateway = Gateway::open().await?;
-        let node = Node::start(&gateway, agent, folder, "")?;
+        let node = Node::start(&gateway, agent, folder, keys)?;
         let session = gateway.session().await.with_context(|| node.log())?;
         let bench = Self {
             gateway,
             downloads: Downloads::open()?,
             node,
+            helper: None,
         };
         Ok((bench, session))
+    }
+
+    /// The helper's process.
+    pub(super) fn helper_pid(&self) -> Result<Option<i32>> {
+        let pid = self.helper.as_ref().and_then(Service::pid);
+        Ok(pid.map(i32::try_from).transpose()?)
+    }
+
+    /// Bytes that node and helper have made the disk write.
+    fn written(&self, node: i32) -> Result<u64> {
+        let helper = self.helper_pid()?.map_or(Ok(0), kernel::written)?;
+        Ok(kernel::written(node)? + helper)
     }
 
     /// Updates the node, in this session, to a release whose bytes are served already; gives the new one's session.
@@ -88,7 +135,7 @@ impl Bench {
             Look::Away | Look::Counters => None,
         };
         kernel::forget_peak(pid)?;
-        let before = (kernel::peak_kib(pid)?, kernel::written(pid)?);
+        let before = (kernel::peak_kib(pid)?, self.written(pid)?);
         let cpu_before = kernel::used(pid)?.cpu_ns;
         let spec = NodeSpec {
             generation: self.node.generation(),
@@ -101,7 +148,7 @@ impl Bench {
             Look::Away => (0, 0),
             Look::Counters | Look::Calls => (
                 kernel::peak_kib(pid)?.saturating_sub(before.0),
-                kernel::written(pid)? - before.1,
+                self.written(pid)? - before.1,
             ),
         };
         let cpu_ns = kernel::used(pid)?.cpu_ns.saturating_sub(cpu_before);
@@ -109,10 +156,9 @@ impl Bench {
         let ((), next) = tokio::join!(session.end(), self.gateway.session());
         let mut next = next.with_context(|| self.node.log())?;
         self.confirmed(&mut next).await?;
-        let preflight = times.passed.saturating_duration_since(times.asked);
         let update = Update {
-            took: (times.recorded - sent).saturating_sub(preflight),
-            preflight,
+            took: (times.recorded - sent).saturating_sub(times.preflight),
+            preflight: times.preflight,
             gap: next.welcomed_at - times.recorded,
             written,
             extra_kib,
@@ -147,8 +193,10 @@ impl Bench {
                 }
                 FromNode::Goodbye(_) => {
                     return Ok(Times {
-                        asked: asked.context("the node reported no preflight")?,
-                        passed: passed.context("the node reported no activation")?,
+                        // A helper asks the new binary while it stages it, and nobody hears of it.
+                        preflight: asked
+                            .zip(passed)
+                            .map_or(Duration::ZERO, |(asked, passed)| passed - asked),
                         recorded: at,
                     });
                 }
@@ -177,8 +225,7 @@ impl Bench {
 
 /// When things came to be known.
 struct Times {
-    asked: Instant,
-    passed: Instant,
+    preflight: Duration,
     recorded: Instant,
 }
 
