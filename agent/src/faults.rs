@@ -42,6 +42,8 @@ faults! {
     EatsDescriptors = "eats-descriptors",
     /// `bcd node` writes whatever it remembers in another form, and ends.
     WritesNewerState = "writes-newer-state",
+    /// `bcd node` speaks protocol 1 and nothing newer, as daemons did when that was the newest.
+    OldProtocol = "old-protocol",
     /// A new file gets its name before its bytes are on the disk.
     NoFsync = "no-fsync",
     /// A new name is not flushed.

@@ -4,11 +4,13 @@
 //! another binary's. What the gateway says goes to the updater as it comes, what the updater has on disk goes to the
 //! gateway. It decides nothing and installs nothing itself.
 
+mod commands;
 mod connect_seq;
 mod credentials;
 pub(crate) mod fetch;
 pub(crate) mod limits;
 mod line;
+mod listener;
 mod lock;
 pub(crate) mod memory;
 mod report;
@@ -19,10 +21,12 @@ pub(crate) mod update;
 use std::{io, path::PathBuf, thread, time::Duration};
 
 use bc_protocol::{
+    command::CommandResult,
+    id::CommandId,
     platform::Platform,
-    session::StartId,
-    spec::{NodeSpec, SpecError},
-    version::{Version, VersionError},
+    session::{ProtocolRange, StartId},
+    spec::NodeSpec,
+    version::VersionError,
 };
 use sd_notify::NotifyState;
 use thiserror::Error;
@@ -34,10 +38,12 @@ use tokio::{
 use url::Url;
 
 use self::{
+    commands::{Commands, Parts, Restart, diagnostics::Sources},
     connect_seq::ConnectSeq,
     credentials::Credentials,
-    limits::{LEAVE_PATIENCE, NEWS_MAX},
-    line::{News, Setup},
+    limits::{LEAVE_PATIENCE, NEWS_MAX, RESULTS_MAX},
+    line::Setup,
+    listener::Listener,
     memory::SessionNote,
     report::Reporter,
     session::Leaving,
@@ -136,6 +142,21 @@ async fn live(start: Start) -> Result<(), NodeError> {
     tokio::spawn(hold::follow(start.paths.clone(), move |held| {
         owner.held(held);
     }));
+    let (restart, restarting) = watch::channel(Restart::No);
+    let (under_way, told_under_way) = watch::channel(Vec::new());
+    let (results, told_results) = mpsc::channel(RESULTS_MAX);
+    let door = updates.clone();
+    let commands = Commands::new(Parts {
+        sources: Sources {
+            config: start.config.clone(),
+            paths: start.paths.clone(),
+        },
+        start: reporter.started,
+        upgrade_to: Box::new(move |section| door.upgrade(section)),
+        under_way,
+        results,
+        restart,
+    });
     if let Some(spec) = &remembered {
         updates.spec(Ok(spec.clone()));
     }
@@ -148,12 +169,13 @@ async fn live(start: Start) -> Result<(), NodeError> {
     ));
     let node = Node {
         state: updates.state(),
-        leaving: signals.or_updated(updates.clone()),
+        leaving: signals.or_updated(updates.clone(), restarting),
         updates,
         reporter,
         note: SessionNote::none(version),
         specs,
         paths: start.paths.clone(),
+        commands,
     };
     node.note.save(&node.paths);
     tell_manager(&[NotifyState::Ready]);
@@ -162,7 +184,7 @@ async fn live(start: Start) -> Result<(), NodeError> {
         node.leaving.await;
         return Ok(());
     }
-    let setup = setup(&start, identity)?;
+    let setup = setup(&start, identity, (told_under_way, told_results))?;
     node.keep(setup).await
 }
 
@@ -185,6 +207,7 @@ struct Node<L> {
     note: SessionNote,
     specs: watch::Sender<Option<NodeSpec>>,
     paths: Paths,
+    commands: Commands,
 }
 
 impl<L: Future<Output = Leaving>> Node<L> {
@@ -198,25 +221,33 @@ impl<L: Future<Output = Leaving>> Node<L> {
             note,
             specs,
             paths,
+            commands,
         } = self;
+        let (facts, told) = watch::channel(reporter.facts(&state.borrow_and_update()));
         let mut listener = Listener {
             updates,
             note,
             specs,
             paths,
+            commands,
         };
-        let (facts, told) = watch::channel(reporter.facts(&state.borrow_and_update()));
         let (news_out, mut news) = mpsc::channel(NEWS_MAX);
         let mut line = Box::pin(line::keep(setup, told, leaving, news_out));
         let mut feed = Feed::new();
         let ended = loop {
             tokio::select! {
                 () = &mut line => break Ok(()),
-                Some(heard) = news.recv() => listener.hear(heard),
+                Some(heard) = news.recv() => {
+                    listener.hear(heard, (&state.borrow(), &facts.borrow()));
+                }
+                collected = listener.commands.done() => {
+                    listener.commands.collected(collected, &facts.borrow());
+                }
                 changed = state.changed() => match changed {
                     Ok(()) => {
                         let state = state.borrow_and_update().clone();
                         facts.send_replace(reporter.facts(&state));
+                        listener.commands.look_at(&state);
                         listener.helper(state.helper);
                     }
                     Err(_) => break Err(NodeError::UpdaterEnded),
@@ -227,57 +258,6 @@ impl<L: Future<Output = Leaving>> Node<L> {
         tell_manager(&[NotifyState::Stopping]);
         listener.ended();
         ended
-    }
-}
-
-/// Passes on what the line brings.
-struct Listener {
-    updates: Updates,
-    note: SessionNote,
-    specs: watch::Sender<Option<NodeSpec>>,
-    paths: Paths,
-}
-
-impl Listener {
-    fn hear(&mut self, news: News) {
-        match news {
-            News::Welcomed { gateway } => {
-                // First of all: the time until a trial is confirmed starts here.
-                if planted(Fault::CrashesWelcomed) {
-                    std::process::abort();
-                }
-                self.updates.welcomed();
-                self.note.begin(gateway);
-                self.note.save(&self.paths);
-            }
-            News::Lost(ending) => {
-                self.updates.lost(ending.lost());
-                self.ended();
-            }
-            News::Spec(spec) => self.spec(spec),
-        }
-    }
-
-    /// A spec counts at once. It is kept beside that, and said to have been seen when it is on the disk.
-    fn spec(&mut self, spec: Result<NodeSpec, SpecError>) {
-        if let Ok(spec) = &spec {
-            self.specs.send_replace(Some(spec.clone()));
-        }
-        self.updates.spec(spec);
-    }
-
-    fn helper(&mut self, helper: Option<Version>) {
-        if self.note.helper != helper {
-            self.note.helper = helper;
-            self.note.save(&self.paths);
-        }
-    }
-
-    fn ended(&mut self) {
-        if self.note.connected {
-            self.note.end();
-            self.note.save(&self.paths);
-        }
     }
 }
 
@@ -295,12 +275,19 @@ impl Signals {
         })
     }
 
-    async fn or_updated(self, updates: Updates) -> Leaving {
-        let mut signals = self;
+    async fn or_updated(self, updates: Updates, restart: watch::Receiver<Restart>) -> Leaving {
+        let (mut signals, mut restart) = (self, restart);
+        let restarted = async {
+            if restart.wait_for(|now| *now == Restart::Now).await.is_err() {
+                // Nobody is left who could ask for it.
+                std::future::pending::<()>().await;
+            }
+        };
         tokio::select! {
             _ = signals.terminate.recv() => Leaving::Stopping,
             _ = signals.interrupt.recv() => Leaving::Stopping,
             () = updates.leave() => Leaving::Updating,
+            () = restarted => Leaving::Restarting,
         }
     }
 }
@@ -371,7 +358,14 @@ fn web(config: &Config, identity: &Identity) -> Web {
     }
 }
 
-fn setup(start: &Start, identity: Identity) -> Result<Setup, NodeError> {
+fn setup(
+    start: &Start,
+    identity: Identity,
+    (under_way, results): (
+        watch::Receiver<Vec<CommandId>>,
+        mpsc::Receiver<CommandResult>,
+    ),
+) -> Result<Setup, NodeError> {
     let folder = start.paths.identity();
     let web = web(&start.config, &identity);
     let Config {
@@ -386,7 +380,18 @@ fn setup(start: &Start, identity: Identity) -> Result<Setup, NodeError> {
         counter: ConnectSeq::load(&start.paths.connect_seq(), clock::wall().unix()),
         seed: rand::random(),
         labels: start.config.labels.clone(),
+        protocols: protocols(),
+        under_way,
+        results,
     })
+}
+
+/// What this build speaks.
+fn protocols() -> ProtocolRange {
+    if planted(Fault::OldProtocol) {
+        return ProtocolRange { min: 1, max: 1 };
+    }
+    ProtocolRange::CURRENT
 }
 
 /// The gateways to use: those that the owner names, or else those that joining did.

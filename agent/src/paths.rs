@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bc_protocol::id::CommandId;
 use bc_protocol::session::Slot;
 
 /// Where a node's configuration is, if nobody says otherwise.
@@ -113,6 +114,21 @@ impl Paths {
     /// What `bcd status` shows of the session.
     pub(crate) fn session(&self) -> PathBuf {
         self.state().join("session.json")
+    }
+
+    /// The commands that came, and how they ended.
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.state().join("commands.json")
+    }
+
+    /// What commands collected.
+    pub(crate) fn reports(&self) -> PathBuf {
+        self.state().join("reports")
+    }
+
+    /// What one command collected.
+    pub(crate) fn report(&self, command: &CommandId) -> PathBuf {
+        self.reports().join(command.as_str())
     }
 
     /// The number of the last connection.

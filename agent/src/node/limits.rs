@@ -63,6 +63,24 @@ pub(crate) const DISK_MARGIN_BYTES: u64 = 16 << 20;
 /// Pieces of a download between the line and the disk, of at most 64 KiB each.
 pub(crate) const WRITER_QUEUE_CHUNKS_MAX: usize = 8;
 
+/// Ended commands that a node remembers: many more than a gateway could have under way.
+pub(crate) const ENDED_COMMANDS_MAX: usize = 256;
+
+/// Commands that have begun and not ended: one a lane in truth, and room for a gateway that does not know that.
+pub(crate) const BEGUN_COMMANDS_MAX: usize = 16;
+
+/// Reports that are kept for a replay, of at most 256 KiB each: 2 MiB. Control replays the last one of a lane only.
+pub(crate) const KEPT_REPORTS_MAX: usize = 8;
+
+/// Bytes of the journal, or of a report beside it: all ends with the longest messages.
+pub(crate) const JOURNAL_BYTES_MAX: u64 = 512 << 10;
+
+/// How long collecting may take: control waits for five minutes, also for those that wait before it.
+pub(crate) const COLLECT_DEADLINE: Duration = Duration::from_secs(60);
+
+/// Results between a command's end and the line: more than can be under way.
+pub(crate) const RESULTS_MAX: usize = 32;
+
 /// News between the line and the node: it waits where nobody takes them.
 pub(crate) const NEWS_MAX: usize = 16;
 

@@ -6,7 +6,9 @@
 use std::{collections::BTreeMap, pin::Pin};
 
 use bc_protocol::{
-    session::{Facts, FromNode},
+    command::{Command, CommandResult, Unreadable},
+    id::CommandId,
+    session::{Facts, FromNode, ProtocolRange},
     spec::{NodeSpec, SpecError},
 };
 use tokio::{
@@ -29,11 +31,15 @@ pub(crate) enum News {
     Welcomed {
         /// Which.
         gateway: String,
+        /// Its clock, milliseconds since 1970.
+        server_time_ms: i64,
     },
     /// There is no session, or no longer.
     Lost(Ending),
     /// The node's desired state came.
     Spec(Result<NodeSpec, SpecError>),
+    /// Something to do came.
+    Command(Result<Command, Unreadable>),
 }
 
 /// What a line is made of.
@@ -46,6 +52,12 @@ pub(crate) struct Setup {
     pub(crate) seed: [u8; 32],
     /// The owner's labels.
     pub(crate) labels: BTreeMap<String, String>,
+    /// What this build speaks.
+    pub(crate) protocols: ProtocolRange,
+    /// The commands that this process works on.
+    pub(crate) under_way: watch::Receiver<Vec<CommandId>>,
+    /// How commands ended.
+    pub(crate) results: mpsc::Receiver<CommandResult>,
 }
 
 /// Keeps a session until `leaving` says to leave, and the Goodbye is out.
@@ -60,8 +72,10 @@ pub(crate) async fn keep(
         gateways: setup.credentials.gateways(),
         connect_seq: setup.counter.latest(),
         facts: facts.borrow_and_update().clone(),
+        protocols: setup.protocols,
         seed: setup.seed,
     };
+    let mut results = setup.results;
     let mut line = Line {
         session: Session::new(beginning, clock::instant()),
         link: Link::None,
@@ -69,6 +83,7 @@ pub(crate) async fn keep(
         renewed: None,
         counter: setup.counter,
         labels: setup.labels,
+        under_way: setup.under_way,
         news,
     };
     let mut leaving = std::pin::pin!(leaving);
@@ -89,6 +104,7 @@ pub(crate) async fn keep(
                     Input::Leave(Leaving::Stopping)
                 }
             },
+            Some(result) = results.recv() => Input::Result(result),
             said = line.link.next() => line.opened(said),
         };
         line.take(input).await;
@@ -103,6 +119,7 @@ struct Line {
     renewed: Option<Input>,
     counter: ConnectSeq,
     labels: BTreeMap<String, String>,
+    under_way: watch::Receiver<Vec<CommandId>>,
     news: mpsc::Sender<News>,
 }
 
@@ -150,7 +167,12 @@ impl Line {
                 }
                 let labels = crate::labels::current(&self.labels);
                 let renewal = self.credentials.renewal();
-                Input::Opened { labels, renewal }
+                let commands = self.under_way.borrow().clone();
+                Input::Opened {
+                    labels,
+                    commands,
+                    renewal,
+                }
             }
             Said::Input(input) => {
                 if matches!(input, Input::NotOpened(_) | Input::Closed(_)) {
@@ -205,14 +227,20 @@ impl Line {
                 }
                 Err(error) => tracing::warn!(%error, "a renewed certificate is not used"),
             },
+            Output::Command(command) => self.tell(News::Command(command)).await,
             Output::Spec(spec) => self.tell(News::Spec(spec)).await,
             Output::Welcomed {
                 gateway,
                 session,
                 upgrade_required,
+                server_time_ms,
             } => {
                 tracing::info!(%gateway, %session, upgrade_required, "welcomed");
-                self.tell(News::Welcomed { gateway }).await;
+                self.tell(News::Welcomed {
+                    gateway,
+                    server_time_ms,
+                })
+                .await;
             }
             Output::Lost { ending, retry_in } => {
                 let retry_in_ms = retry_in.as_millis();

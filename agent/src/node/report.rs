@@ -10,6 +10,7 @@ use bc_protocol::{
 };
 
 use super::update::UpdateState;
+use crate::faults::{Fault, planted};
 
 /// What stays the same for as long as the process lives.
 #[derive(Clone, Debug)]
@@ -42,7 +43,7 @@ impl Reporter {
             held: state.held.clone(),
             notice: state.notice.map(|notice| notice.name().to_owned()),
             helper: state.helper.clone(),
-            started: Some(self.started),
+            started: (!planted(Fault::OldProtocol)).then_some(self.started),
         }
     }
 }

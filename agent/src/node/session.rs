@@ -13,6 +13,8 @@ mod words;
 
 use std::{collections::BTreeMap, time::Instant};
 
+use bc_protocol::command::CommandResult;
+use bc_protocol::id::CommandId;
 use bc_protocol::session::{
     Facts, FromGateway, FromNode, Goodbye, GoodbyeReason, Hello, Nonce, ProtocolRange, Welcome,
 };
@@ -37,6 +39,7 @@ pub(crate) struct Session {
     random: StdRng,
     connect_seq: u64,
     facts: Facts,
+    protocols: ProtocolRange,
     backoff: Backoff,
     renewal: Renewal,
     state: State,
@@ -77,6 +80,7 @@ impl Session {
             random: StdRng::from_seed(beginning.seed),
             connect_seq: beginning.connect_seq,
             facts: beginning.facts,
+            protocols: beginning.protocols,
             backoff: Backoff::default(),
             renewal: Renewal::Unknown,
             state: State::Waiting { until: now },
@@ -87,9 +91,13 @@ impl Session {
     pub(crate) fn step(&mut self, input: Input, now: Instant) -> Vec<Output> {
         match input {
             Input::Facts(facts) => self.facts_changed(*facts, now),
-            Input::Opened { labels, renewal } => {
+            Input::Opened {
+                labels,
+                commands,
+                renewal,
+            } => {
                 self.renewal = Renewal::new(renewal, now);
-                self.opened(labels, now)
+                self.opened(labels, commands, now)
             }
             Input::Renewed { gateways, renewal } => {
                 self.renewal = Renewal::new(renewal, now);
@@ -106,6 +114,7 @@ impl Session {
                 | State::Over => Vec::new(),
             },
             Input::Frame(frame) => self.frame(frame, now),
+            Input::Result(result) => self.result(result),
             Input::Traffic => {
                 self.heard(now);
                 Vec::new()
@@ -179,7 +188,12 @@ impl Session {
         }]
     }
 
-    fn opened(&mut self, labels: BTreeMap<String, String>, now: Instant) -> Vec<Output> {
+    fn opened(
+        &mut self,
+        labels: BTreeMap<String, String>,
+        commands_in_flight: Vec<CommandId>,
+        now: Instant,
+    ) -> Vec<Output> {
         let State::Opening { gateway, .. } = &self.state else {
             return Vec::new();
         };
@@ -192,12 +206,24 @@ impl Session {
         });
         vec![Output::Send(FromNode::Hello(Hello {
             nonce,
-            protocols: ProtocolRange::CURRENT,
+            protocols: self.protocols,
             connect_seq: self.connect_seq,
             facts: self.facts.clone(),
-            commands_in_flight: Vec::new(),
+            commands_in_flight,
             labels,
         }))]
+    }
+
+    /// Without a session nobody hears it: whoever waits for it asks again in the next one.
+    fn result(&mut self, result: CommandResult) -> Vec<Output> {
+        match self.state {
+            State::Welcomed(_) => vec![Output::Send(FromNode::CommandResult(result))],
+            State::Waiting { .. }
+            | State::Opening { .. }
+            | State::Introduced(_)
+            | State::Leaving { .. }
+            | State::Over => Vec::new(),
+        }
     }
 
     fn facts_changed(&mut self, facts: Facts, now: Instant) -> Vec<Output> {
@@ -237,9 +263,13 @@ impl Session {
                 | State::Leaving { .. }
                 | State::Over => Vec::new(),
             },
-            FromGateway::Command(command) => match command {
-                Ok(command) => vec![Output::Ignored(Ignored::Command(command.id))],
-                Err(error) => vec![Output::Ignored(Ignored::Unreadable(error))],
+            FromGateway::Command(command) => match self.state {
+                State::Welcomed(_) => vec![Output::Command(command)],
+                State::Introduced(_) => self.broken("a command before the Welcome", now),
+                State::Waiting { .. }
+                | State::Opening { .. }
+                | State::Leaving { .. }
+                | State::Over => Vec::new(),
             },
             FromGateway::Certificate(certificate) => {
                 let welcomed = matches!(self.state, State::Welcomed(_));
@@ -257,12 +287,7 @@ impl Session {
     fn unreadable(&mut self, error: bc_protocol::session::FrameError, now: Instant) -> Vec<Output> {
         use bc_protocol::session::FrameError;
         match error {
-            FrameError::Empty
-            | FrameError::Field {
-                field: "command", ..
-            } => {
-                vec![Output::Ignored(Ignored::Unknown(error))]
-            }
+            FrameError::Empty => vec![Output::Ignored(Ignored::Unknown(error))],
             FrameError::TooLarge { .. } | FrameError::Undecodable(_) | FrameError::Field { .. } => {
                 self.broken(error, now)
             }
@@ -276,7 +301,7 @@ impl Session {
         if welcome.nonce != hello.nonce {
             return vec![Output::Ignored(Ignored::WelcomeToAnother)];
         }
-        let spoken = ProtocolRange::CURRENT.min..=ProtocolRange::CURRENT.max;
+        let spoken = self.protocols.min..=self.protocols.max;
         if !spoken.contains(&welcome.protocol) {
             let found = format!("protocol {}, which was not offered", welcome.protocol);
             return self.broken(found, now);
@@ -287,6 +312,7 @@ impl Session {
             gateway,
             session: welcome.session,
             upgrade_required: welcome.upgrade_required,
+            server_time_ms: welcome.server_time_ms,
         }];
         outputs.extend(live.report(&self.facts, now));
         self.state = State::Welcomed(live);

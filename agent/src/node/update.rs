@@ -11,7 +11,7 @@ use std::time::Duration;
 use bc_protocol::digest::Sha256;
 use bc_protocol::sequence::{ReleaseFloor, Sequence};
 use bc_protocol::session::{AttemptFacts, Progress, Slot, TrialFacts};
-use bc_protocol::spec::{NodeSpec, SpecError};
+use bc_protocol::spec::{DaemonSection, NodeSpec, SpecError};
 use bc_protocol::version::Version;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -140,6 +140,12 @@ impl Updates {
     pub(crate) fn kept(&self, generation: u64) {
         self.inbox
             .send_modify(|inbox| inbox.observed_generation = generation);
+    }
+
+    /// The section of a command, for a node that gets no specs. What it has seen of those stays as it is.
+    pub(crate) fn upgrade(&self, section: DaemonSection) {
+        self.inbox
+            .send_modify(|inbox| inbox.target = Some(Target::Release(section)));
     }
 
     /// Why the owner holds the node now, if he does.

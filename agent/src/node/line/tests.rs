@@ -6,7 +6,7 @@ use std::{net::SocketAddr, ops::Range, path::Path, sync::Arc, time::Duration};
 
 use bc_protocol::{
     id::SessionId,
-    session::{FromGateway, FromNode, Goodbye, GoodbyeReason, Hello, Welcome},
+    session::{FromGateway, FromNode, Goodbye, GoodbyeReason, Hello, ProtocolRange, Welcome},
 };
 use futures_util::{SinkExt, StreamExt};
 use rustls::ServerConfig;
@@ -76,6 +76,9 @@ impl Scene {
             counter: ConnectSeq::load(&folder.path().join("connect-seq"), 0),
             seed: [1; 32],
             labels: BTreeMap::from([("rack".to_owned(), "7".to_owned())]),
+            protocols: ProtocolRange::CURRENT,
+            under_way: watch::channel(Vec::new()).1,
+            results: mpsc::channel(1).1,
         };
         let leaving = async { leaving.await.unwrap_or(Leaving::Stopping) };
         let node = tokio::spawn(keep(setup, facts_seen, leaving, news_out));
@@ -120,7 +123,7 @@ impl Scene {
     async fn lost(&mut self) -> Ending {
         match self.hear().await {
             News::Lost(ending) => ending,
-            other @ (News::Welcomed { .. } | News::Spec(_)) => {
+            other @ (News::Welcomed { .. } | News::Spec(_) | News::Command(_)) => {
                 panic!("expected a loss, found {other:?}")
             }
         }

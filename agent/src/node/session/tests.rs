@@ -40,6 +40,7 @@ impl Stage {
             gateways: gateways.iter().map(ToString::to_string).collect(),
             connect_seq: 40,
             facts: facts(0),
+            protocols: ProtocolRange::CURRENT,
             seed,
         };
         Self {
@@ -99,6 +100,7 @@ impl Stage {
 fn opened() -> Input {
     Input::Opened {
         labels: BTreeMap::new(),
+        commands: Vec::new(),
         renewal: RenewalTimes {
             after: Duration::from_secs(20 * 86_400),
             again: Duration::from_secs(900),
@@ -188,7 +190,12 @@ fn a_certificate_is_asked_for_when_it_is_due_and_again_until_it_comes() {
         again: Duration::from_secs(2),
     };
     let labels = BTreeMap::new();
-    stage.give(Input::Opened { labels, renewal });
+    let commands = Vec::new();
+    stage.give(Input::Opened {
+        labels,
+        commands,
+        renewal,
+    });
     stage.welcome();
     let certificate = Certificate {
         chain: vec![vec![1]],

@@ -3,9 +3,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use bc_protocol::{
-    command::Unreadable,
+    command::{Command, CommandResult, Unreadable},
     id::{CommandId, SessionId},
-    session::{Certificate, Facts, FrameError, FromGateway, FromNode, Goodbye, GoodbyeReason},
+    session::{
+        Certificate, Facts, FrameError, FromGateway, FromNode, Goodbye, GoodbyeReason,
+        ProtocolRange,
+    },
     spec::{NodeSpec, SpecError},
 };
 use thiserror::Error;
@@ -21,6 +24,8 @@ pub(crate) struct Beginning {
     pub(crate) connect_seq: u64,
     /// What the node is now.
     pub(crate) facts: Facts,
+    /// What this build speaks.
+    pub(crate) protocols: ProtocolRange,
     /// All the randomness that there will be: the order of gateways, nonces, jitter.
     pub(crate) seed: [u8; 32],
 }
@@ -34,6 +39,8 @@ pub(crate) enum Input {
     Opened {
         /// What the node is like at this moment.
         labels: BTreeMap<String, String>,
+        /// The commands that this process works on.
+        commands: Vec<CommandId>,
         /// When the certificate that it was opened with is to be renewed.
         renewal: RenewalTimes,
     },
@@ -48,6 +55,8 @@ pub(crate) enum Input {
     NotOpened(Ending),
     /// The gateway sent a frame.
     Frame(Result<FromGateway, FrameError>),
+    /// A command has ended.
+    Result(CommandResult),
     /// The gateway showed that it lives: a ping, a pong.
     Traffic,
     /// The socket ended.
@@ -86,6 +95,8 @@ pub(crate) enum Output {
     Certificate(Certificate),
     /// The node's desired state came.
     Spec(Result<NodeSpec, SpecError>),
+    /// A command came.
+    Command(Result<Command, Unreadable>),
     /// A gateway answered this connection's own Hello.
     Welcomed {
         /// Which.
@@ -94,6 +105,8 @@ pub(crate) enum Output {
         session: SessionId,
         /// Whether the session is good for nothing but upgrades.
         upgrade_required: bool,
+        /// The gateway's clock, milliseconds since 1970.
+        server_time_ms: i64,
     },
     /// There is no connection any more.
     Lost {
@@ -113,6 +126,8 @@ pub(crate) enum Output {
 pub(crate) enum Leaving {
     /// Somebody stops the process.
     Stopping,
+    /// A command has the daemon start again.
+    Restarting,
     /// A trial is on disk: the process makes room for the binary on trial.
     Updating,
 }
@@ -120,7 +135,7 @@ pub(crate) enum Leaving {
 impl Leaving {
     pub(super) fn reason(self) -> GoodbyeReason {
         match self {
-            Self::Stopping => GoodbyeReason::Stopping,
+            Self::Stopping | Self::Restarting => GoodbyeReason::Stopping,
             Self::Updating => GoodbyeReason::Updating,
         }
     }
@@ -188,12 +203,6 @@ pub(crate) enum Ignored {
     /// It answers some other Hello.
     #[error("a Welcome with another nonce than the Hello's")]
     WelcomeToAnother,
-    /// This build takes no commands.
-    #[error("command {0}: this version takes none")]
-    Command(CommandId),
-    /// A command that makes no sense.
-    #[error("a command that cannot be read: {0}")]
-    Unreadable(Unreadable),
     /// Nobody waits for one.
     #[error("a certificate that this node has not asked for")]
     Certificate,

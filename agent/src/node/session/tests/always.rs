@@ -1,5 +1,6 @@
 //! What holds whatever happens: any inputs, in any order, with any gaps.
 
+use bc_protocol::command::{Command, Order};
 use bc_protocol::session::FrameError;
 use bc_protocol::spec::NodeSpec;
 use proptest::prelude::*;
@@ -16,6 +17,8 @@ enum Act {
     Welcome,
     WrongWelcome,
     Spec,
+    Command,
+    Result,
     Garbage,
     Unknown,
     Traffic,
@@ -41,6 +44,8 @@ fn act() -> impl Strategy<Value = Act> {
         6 => Just(Act::Welcome),
         1 => Just(Act::WrongWelcome),
         2 => Just(Act::Spec),
+        2 => Just(Act::Command),
+        2 => Just(Act::Result),
         1 => Just(Act::Garbage),
         1 => Just(Act::Unknown),
         2 => Just(Act::Traffic),
@@ -80,6 +85,8 @@ impl Onlooker {
             | Act::Welcome
             | Act::WrongWelcome
             | Act::Spec
+            | Act::Command
+            | Act::Result
             | Act::Garbage
             | Act::Unknown
             | Act::Traffic
@@ -117,6 +124,7 @@ impl Onlooker {
             }
             Output::AskCertificate | Output::Certificate(_) => assert!(self.welcomed),
             Output::Spec(_) => assert!(self.welcomed, "no spec before the Welcome"),
+            Output::Command(_) => assert!(self.welcomed, "no command before the Welcome"),
             Output::Welcomed { .. } => {
                 assert!(matches!(act, Act::Welcome) && self.hellos == 1 && !self.welcomed);
                 self.welcomed = true;
@@ -152,9 +160,8 @@ impl Onlooker {
                 }
             }
             FromNode::Goodbye(_) => assert_eq!(self.hellos, 1),
-            FromNode::CommandResult(_) | FromNode::CertificateRequest(_) => {
-                panic!("never asked for")
-            }
+            FromNode::CommandResult(_) => assert!(self.welcomed, "no result before the Welcome"),
+            FromNode::CertificateRequest(_) => panic!("never asked for"),
         }
     }
 }
@@ -174,6 +181,18 @@ fn perform(stage: &mut Stage, act: &Act) -> Vec<Output> {
             generation: 1,
             daemon: None,
         }))),
+        Act::Command => stage.frame(FromGateway::Command(Ok(Command {
+            id: CommandId::derived(&[]),
+            expires_at_ms: 0,
+            order: Order::Restart,
+        }))),
+        Act::Result => stage.give(Input::Result(CommandResult {
+            id: CommandId::derived(&[]),
+            succeeded: true,
+            message: String::new(),
+            report: Vec::new(),
+            code: String::new(),
+        })),
         Act::Garbage => stage.give(Input::Frame(Err(FrameError::Undecodable(String::new())))),
         Act::Unknown => stage.give(Input::Frame(Err(FrameError::Empty))),
         Act::Traffic => stage.give(Input::Traffic),
