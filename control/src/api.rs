@@ -4,6 +4,7 @@
 //! the rest is the business of whoever carries the request out.
 
 pub(crate) mod access;
+pub(crate) mod command;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod fleet;

@@ -11,6 +11,7 @@ use dialoguer::console;
 
 mod ask;
 mod client;
+mod commands;
 mod completions;
 mod config;
 mod contexts;
@@ -91,6 +92,8 @@ enum RemoteCommand {
     Pools(pools::PoolsCommand),
     #[command(subcommand)]
     Nodes(nodes::NodesCommand),
+    #[command(subcommand)]
+    Commands(commands::CommandsCommand),
     #[command(subcommand)]
     JoinTokens(join_tokens::JoinTokensCommand),
     #[command(subcommand)]
@@ -181,6 +184,7 @@ impl RemoteCommand {
             Self::Workflows(command) => command.run(online).await,
             Self::Pools(command) => command.run(online).await,
             Self::Nodes(command) => command.run(online).await,
+            Self::Commands(command) => command.run(online).await,
             Self::JoinTokens(command) => command.run(online).await,
             Self::Gateways(command) => command.run(online).await,
             Self::Tokens(command) => command.run(online).await,

@@ -46,6 +46,8 @@ pub(crate) struct Config {
     pub offline_grace: Duration,
     /// How long certificates are valid.
     pub lifetimes: Lifetimes,
+    /// The oldest protocol for full sessions: older daemons are upgraded, and nothing else.
+    pub protocol_min: u32,
     /// Whether callers come through something that names them in `X-Forwarded-For`.
     pub behind_proxy: bool,
     /// Where metrics are read; absent: nowhere.

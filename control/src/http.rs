@@ -4,6 +4,7 @@
 //! input and hands over; every refusal leaves as the one error object. It decides nothing else.
 
 mod caller;
+mod commands;
 mod document;
 mod downloads;
 mod error;
@@ -178,6 +179,9 @@ fn methods(to: Methods) -> Methods {
         .method("nodes/get", "One node and what it last said", nodes::get)
         .method("nodes/update", "Set labels and maintenance", nodes::update)
         .method("nodes/remove", "End a node's membership", nodes::remove)
+        .method("commands/create", "Have a node do something once", commands::create)
+        .method("commands/list", "The 100 newest commands, newest first", commands::list)
+        .method("commands/get", "One command with its report", commands::get)
         .method("joinTokens/create", "Let nodes join a pool for a while", join_tokens::create)
         .method("joinTokens/list", "Join tokens, without their secrets", join_tokens::list)
         .method("joinTokens/revoke", "Let nobody in with a join token any more", join_tokens::revoke)

@@ -8,6 +8,7 @@ mod backup;
 mod chance;
 pub mod cli;
 mod clock;
+mod command;
 mod config;
 mod db;
 mod downloads;

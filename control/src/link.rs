@@ -5,6 +5,7 @@
 //! It decides nothing, and what it keeps in memory, who is reached over which link, is made anew from every link's
 //! listing.
 
+mod commands;
 mod connection;
 mod intake;
 mod limits;

@@ -101,6 +101,12 @@ fn take(services: &Services, hint: Hint) {
     if !hint.stale.is_empty() {
         services.stale.send(hint.stale.into_iter().collect()).ok();
     }
+    if !hint.commanded.is_empty() {
+        let nodes = hint.commanded.into_iter().collect();
+        services.commanded.send(nodes).ok();
+        // Theirs may be the next whose time is over.
+        services.deadlines.wake_here();
+    }
     for node in hint.removed {
         services.removed.send(node).ok();
     }

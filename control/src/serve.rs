@@ -33,6 +33,7 @@ use crate::{
         token::{self, TokenError},
     },
     clock::Moment,
+    command::due,
     config::{Config, ConfigError, PasswordError},
     db::{
         Db, DbError,
@@ -248,6 +249,7 @@ async fn until_stopped(
     let stop = CancellationToken::new();
     let controller = controller::spawn(parts.services.clone(), stop.clone());
     let peers = tokio::spawn(peers::run(parts.services.clone(), stop.clone()));
+    let deadlines = due::spawn(parts.services.clone(), stop.clone());
     let link_tls = link::tls_server(&parts.authority, &link.url, Moment::now())?;
     let links = link::serve(
         link.socket,
@@ -315,6 +317,9 @@ async fn until_stopped(
     if controller.task.await.is_err() {
         tracing::error!("the controller ended with a panic");
     }
+    if deadlines.await.is_err() {
+        tracing::error!("whoever ends commands in time ended with a panic");
+    }
     match links.await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::error!(%error, "links were not taken"),
@@ -379,8 +384,12 @@ impl Parts {
             None => format!("{base_url}/api/compute/downloads"),
         };
         let trust = config.trust.clone();
+        let services = Services::new(db, trust, &downloads_url, config.offline_grace);
         Ok(Self {
-            services: Services::new(db, trust, &downloads_url, config.offline_grace),
+            services: Services {
+                protocol_min: config.protocol_min,
+                ..services
+            },
             authority: Arc::new(authority),
         })
     }

@@ -2,7 +2,7 @@
 
 pub(crate) mod store;
 
-mod compute;
+pub(crate) mod compute;
 
 #[cfg(test)]
 pub(crate) mod tests;

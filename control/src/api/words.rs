@@ -63,6 +63,10 @@ texts! {
     GatewayId "^gw_[0-9a-hjkmnp-tv-z]{26,52}$", "A gateway.";
     TokenId "^tok_[0-9a-hjkmnp-tv-z]{26,52}$", "An API token, without its secret.";
     JoinTokenId "^bcjt_[0-9a-hjkmnp-tv-z]{26,52}$", "A join token, without its secret.";
+    CommandId "^cmd_[0-9a-hjkmnp-tv-z]{26,52}$", "Something that a node is to do once.";
+    CommandKind "^(daemon\\.upgrade|daemon\\.restart|diagnostics\\.collect)$", "What a command does.";
+    CommandLane "^(control|work)$", "Commands of one lane run one after the other.";
+    ReportPart "^(versions|status|doctor|record|config|disk|log)$", "A part of a diagnostics report.";
     EventId "^evt_[0-9a-hjkmnp-tv-z]{26,52}$", "Something that happened.";
     WebhookId "^whk_[0-9a-hjkmnp-tv-z]{26,52}$", "A webhook.";
     AttemptId "^att_[0-9a-hjkmnp-tv-z]{26,52}$", "One try to bring one node to one version.";

@@ -35,6 +35,11 @@ pub(super) fn token_life(text: &str) -> Result<Duration, SpanError> {
     within(text, Duration::from_secs(1), 365 * DAY)
 }
 
+/// How long a command may wait to be begun: a second to a month.
+pub(super) fn command_life(text: &str) -> Result<Duration, SpanError> {
+    within(text, Duration::from_secs(1), 30 * DAY)
+}
+
 /// How long to wait: not for ever, which is what no limit is for.
 pub(super) fn patience(text: &str) -> Result<Duration, SpanError> {
     within(text, Duration::ZERO, 365 * DAY)

@@ -20,7 +20,7 @@ use super::{
     database::{CONNECTIONS, Database},
 };
 use crate::fleet::authority::Lifetimes;
-use tables::{AccessTable, LimitsTable, WebhooksTable};
+use tables::{AccessTable, LimitsTable, ProtocolTable, WebhooksTable};
 
 /// More is a clock that was taken for a duration.
 const GRACE_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
@@ -55,6 +55,8 @@ pub(super) struct File {
     nodes: CertificateTable,
     #[serde(default)]
     gateways: CertificateTable,
+    #[serde(default)]
+    protocol: ProtocolTable,
     #[serde(default)]
     access: AccessTable,
     #[serde(default)]
@@ -224,6 +226,7 @@ impl File {
             },
             offline_grace: Duration::from_secs(grace),
             lifetimes,
+            protocol_min: self.protocol.checked()?,
             behind_proxy: self.behind_proxy,
             metrics_listen: self.metrics_listen,
             access: self.access.checked()?,

@@ -33,6 +33,9 @@ pub(crate) struct Hint {
     /// Nodes whose desired state may be another now.
     #[serde(default)]
     pub stale: BTreeSet<NodeId>,
+    /// Nodes whose commands may have changed.
+    #[serde(default)]
+    pub commanded: BTreeSet<NodeId>,
     /// Nodes that were removed.
     #[serde(default)]
     pub removed: BTreeSet<NodeId>,
@@ -106,6 +109,10 @@ impl Hint {
         for node in self.stale {
             room(&mut piece);
             piece.stale.insert(node);
+        }
+        for node in self.commanded {
+            room(&mut piece);
+            piece.commanded.insert(node);
         }
         for node in self.removed {
             room(&mut piece);
@@ -225,10 +232,11 @@ mod tests {
             ..Hint::default()
         };
         hint.stale.extend((0..250).map(node));
+        hint.commanded.extend((0..250).map(node));
         hint.overtaken
             .extend((0..250).map(|number| (node(number), u64::MAX)));
         let pieces = hint.clone().in_pieces(&"x".repeat(26));
-        assert_eq!(pieces.len(), 500_usize.div_ceil(NODES_MAX));
+        assert_eq!(pieces.len(), 750_usize.div_ceil(NODES_MAX));
         let mut whole = Hint::default();
         for piece in pieces {
             let text = serde_json::to_string(&piece).unwrap();
@@ -236,6 +244,7 @@ mod tests {
             let piece: Hint = serde_json::from_str(&text).unwrap();
             whole.wake |= piece.wake;
             whole.stale.extend(piece.stale);
+            whole.commanded.extend(piece.commanded);
             whole.overtaken.extend(piece.overtaken);
         }
         assert_eq!(whole, hint);

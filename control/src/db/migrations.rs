@@ -34,6 +34,7 @@ const HISTORY: &[Step] = &[
     step!("event/0001_webhooks"),
     step!("fleet/0003_processes"),
     step!("rollout/0002_late"),
+    step!("command/0001_commands"),
 ];
 
 /// How many there are.

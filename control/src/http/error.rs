@@ -10,6 +10,7 @@ use axum::{
 use crate::{
     access::{decide::Denied, token::TokenError},
     api::error::{Code, ErrorBody, ErrorObject},
+    command::store::CommandError,
     event::webhook::WebhookError,
     fleet::{
         gateway::GatewayError, join::JoinError, node::NodeError, pool::PoolError, renew::RenewError,
@@ -190,6 +191,24 @@ impl From<GatewayError> for ErrorObject {
             GatewayError::UnknownToken => Self::new(Code::Unauthenticated, error),
             GatewayError::Expired { .. } => denied(&error, "expired"),
             GatewayError::Redeemed => denied(&error, "used-up"),
+        }
+    }
+}
+
+impl From<CommandError> for ErrorObject {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Sql(_) => Self::internal(&error),
+            CommandError::NoNode | CommandError::NotFound => Self::new(Code::NotFound, error),
+            CommandError::Upgrade => Self::invalid("kind", error),
+            CommandError::Payload { .. } => Self::invalid("payload", error),
+            CommandError::Key | CommandError::ReservedKey => Self::invalid("idempotencyKey", error),
+            CommandError::Expiry { .. } => Self::invalid("expiresInSeconds", error),
+            CommandError::Taken { ref id } => {
+                let id = id.clone();
+                Self::new(Code::Conflict, error).with("commandId", id)
+            }
+            CommandError::TooMany => Self::new(Code::QuotaExceeded, error),
         }
     }
 }

@@ -6,7 +6,7 @@ use bc_protocol::{
     certificate::{HolderError, holder},
     id::GatewayId,
     limits::LINK_FRAME_BYTES_MAX,
-    link::{FromControl, FromGateway, LinkHello, LinkWelcome},
+    link::{FromControl, FromGateway, LinkHello, LinkWelcome, Settings},
 };
 use bytes::Bytes;
 use futures_util::{Sink, SinkExt as _, StreamExt as _};
@@ -29,8 +29,9 @@ use tokio_tungstenite::{
 
 use super::{
     Shared,
+    commands::Commander,
     intake::{Intake, IntakeError, next_frame},
-    limits::{HANDSHAKE_TIMEOUT, HEARTBEAT, QUEUE_FRAMES_MAX, SETTINGS, WRITE_TIMEOUT},
+    limits::{HANDSHAKE_TIMEOUT, HEARTBEAT, QUEUE_FRAMES_MAX, SESSION_HEARTBEAT_MS, WRITE_TIMEOUT},
     push::{Closed, Pusher},
     remove::Remover,
     turns::Turn,
@@ -174,6 +175,8 @@ async fn hold(
     // Before the first node is named, so that no news of one is missed.
     let stale = shared.services.stale.subscribe();
     let news = shared.services.removed.subscribe();
+    let commanded = shared.services.commanded.subscribe();
+    let turned = shared.services.stale.subscribe();
     let (out, queue) = mpsc::channel(QUEUE_FRAMES_MAX);
     let removed = node::removed(&shared.services.db)
         .await
@@ -182,13 +185,17 @@ async fn hold(
             source,
         })?;
     let welcome = LinkWelcome {
-        settings: SETTINGS,
+        settings: Settings {
+            protocol_min: shared.services.protocol_min,
+            heartbeat_interval_ms: SESSION_HEARTBEAT_MS,
+        },
         removed,
     };
     // The first in an empty queue.
     drop(out.try_send(FromControl::Welcome(welcome).encode()));
     let link = shared.routes.begin(out.clone());
     let wanted = Wanted::default();
+    let to_command = Wanted::default();
     let (sink, frames) = socket.split();
     let intake = Intake {
         shared,
@@ -196,6 +203,15 @@ async fn hold(
         number,
         link,
         wanted: &wanted,
+        to_command: &to_command,
+        out: out.clone(),
+    };
+    let commander = Commander {
+        shared,
+        link,
+        wanted: &to_command,
+        commanded,
+        stale: turned,
         out: out.clone(),
     };
     let pusher = Pusher {
@@ -215,6 +231,7 @@ async fn hold(
         source = intake.run(frames) => Err(LinkError::Intake { gateway: gateway.clone(), source }),
         ended = write(sink, queue, gateway) => ended,
         Closed = pusher.run() => Ok(()),
+        Closed = commander.run() => Ok(()),
         ended = remover.run() => ended,
         () = turn.end.cancelled() => Ok(()),
     };

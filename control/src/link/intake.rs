@@ -20,7 +20,8 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use super::{Shared, limits::SILENCE_MAX, routes::LinkKey, wanted::Wanted};
 use crate::{
     clock::Moment,
-    db::contention::retried,
+    command::settle,
+    db::{Tx, contention::retried},
     fleet::authority::CertifiedKey,
     fleet::facts::{self, Applied, FactsError, Superseded},
     fleet::renew::{self, RenewError},
@@ -34,6 +35,8 @@ pub(super) struct Intake<'a> {
     pub(super) number: u64,
     pub(super) link: LinkKey,
     pub(super) wanted: &'a Wanted,
+    /// Nodes whose commands are to be looked at.
+    pub(super) to_command: &'a Wanted,
     pub(super) out: mpsc::Sender<Bytes>,
 }
 
@@ -83,21 +86,25 @@ impl Intake<'_> {
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), IntakeError> {
-        let applied = retried(|| self.store(&batch.events)).await?;
+        let (applied, free) = retried(|| self.store(&batch.events)).await?;
         if !applied.changed.is_empty() {
             self.shared.services.waker.wake();
         }
+        self.to_command.news(free);
         self.say(FromControl::Ack(batch.number)).await?;
         self.follow(&batch.events, applied).await
     }
 
-    async fn store(&self, events: &[Event]) -> Result<Applied, IntakeError> {
+    async fn store(&self, events: &[Event]) -> Result<(Applied, Vec<NodeId>), IntakeError> {
         let db = &self.shared.services.db;
         let mut tx = db.begin().await.map_err(IntakeError::Commit)?;
         facts::require_newest(&mut tx, self.gateway, self.number).await?;
-        let applied = facts::apply(&mut tx, self.gateway, events, Moment::now()).await?;
+        let now = Moment::now();
+        let applied = facts::apply(&mut tx, self.gateway, events, now).await?;
+        let free = settle(&mut tx, events, &applied, now).await;
+        let free = free.map_err(FactsError::from)?;
         tx.commit().await.map_err(IntakeError::Commit)?;
-        Ok(applied)
+        Ok((applied, free))
     }
 
     async fn follow(&self, events: &[Event], applied: Applied) -> Result<(), IntakeError> {
@@ -114,6 +121,7 @@ impl Intake<'_> {
                         drop(displaced.link.try_send(close.encode()));
                     }
                     self.wanted.listed([opened.node.clone()]);
+                    self.to_command.listed([opened.node.clone()]);
                 }
                 Event::Closed(closed) => {
                     self.shared
@@ -189,6 +197,27 @@ impl Intake<'_> {
         let sent = self.out.send(frame.encode()).await;
         sent.map_err(|_| IntakeError::Closed)
     }
+}
+
+/// Ends the commands that a batch's answers and facts end. Gives the nodes whose lanes are free.
+async fn settle(
+    tx: &mut Tx,
+    events: &[Event],
+    applied: &Applied,
+    now: Moment,
+) -> Result<Vec<NodeId>, sqlx::Error> {
+    let mut free = settle::facts(tx, &applied.changed, now).await?;
+    for event in events {
+        match event {
+            Event::Ended(ended) => {
+                if settle::answer(tx, ended, now).await? {
+                    free.push(ended.node.clone());
+                }
+            }
+            Event::Opened(_) | Event::Closed(_) | Event::Report(_) | Event::Listed => {}
+        }
+    }
+    Ok(free)
 }
 
 /// The next frame; none in a message that only shows that the gateway lives.

@@ -2,13 +2,8 @@
 
 use std::time::Duration;
 
-use bc_protocol::{link::Settings, session::ProtocolRange};
-
-/// What every gateway is told. Three heartbeats find a dead session within a minute.
-pub(super) const SETTINGS: Settings = Settings {
-    protocol_min: ProtocolRange::CURRENT.min,
-    heartbeat_interval_ms: 15_000,
-};
+/// Between a session's signs of life, as every gateway is told. Three find a dead one within a minute.
+pub(super) const SESSION_HEARTBEAT_MS: u32 = 15_000;
 
 /// From accept to the gateway's Hello: TLS, upgrade and one message.
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,6 +31,12 @@ pub(super) const READS_AT_ONCE: usize = 4;
 
 /// Specs that are computed before news is looked at again.
 pub(super) const PUSH_CHUNK: usize = 32;
+
+/// Nodes whose commands are looked at before news is looked at again.
+pub(super) const COMMAND_CHUNK: usize = 32;
+
+/// Between looks for commands that wait and of which this process has heard nothing: another one may have made them.
+pub(super) const COMMAND_LOOK: Duration = Duration::from_secs(30);
 
 /// Before a spec that could not be computed is tried again.
 pub(super) const PUSH_RETRY: Duration = Duration::from_secs(30);

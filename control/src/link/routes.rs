@@ -136,6 +136,32 @@ impl Routes {
         route.is_some_and(|route| route.link == link && route.use_for == Use::Everything)
     }
 
+    /// Whether the node's session is on this link.
+    pub(super) fn leads_to(&self, link: LinkKey, node: &NodeId) -> bool {
+        let inner = self.inner();
+        inner
+            .nodes
+            .get(node)
+            .is_some_and(|route| route.link == link)
+    }
+
+    /// Whether the node gets upgrades as commands over this link.
+    pub(super) fn takes_upgrades(&self, link: LinkKey, node: &NodeId) -> bool {
+        let inner = self.inner();
+        let route = inner.nodes.get(node);
+        route.is_some_and(|route| route.link == link && route.use_for == Use::Upgrades)
+    }
+
+    /// Everybody whose session is on this link.
+    pub(super) fn everybody_on(&self, link: LinkKey) -> Vec<NodeId> {
+        let inner = self.inner();
+        let nodes = inner.nodes.iter();
+        nodes
+            .filter(|(_, route)| route.link == link)
+            .map(|(node, _)| node.clone())
+            .collect()
+    }
+
     /// Everybody who gets specs over this link.
     pub(super) fn all_on(&self, link: LinkKey) -> Vec<NodeId> {
         let inner = self.inner();

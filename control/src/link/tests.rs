@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use bc_protocol::{
     id::{GatewayId, NodeId},
-    link::{CertificateWanted, CloseSession, FromControl, FromGateway, LinkWelcome, SpecPush},
+    link::{
+        CertificateWanted, CloseSession, FromControl, FromGateway, LinkWelcome, Settings, SpecPush,
+    },
     session::GoodbyeReason,
     spec::NodeSpec,
 };
 use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
 
-use super::{limits::SETTINGS, lost};
+use super::{limits::SESSION_HEARTBEAT_MS, lost};
 use crate::{api::fleet::OneNode, clock::Moment, db::query_scalar, fleet::change};
 use site::{Dialled, Link, Site, closed, listed, node, opened, report};
 
@@ -74,7 +76,7 @@ async fn stale_nodes_are_pushed_their_spec_over_the_link_that_reaches_them() {
         assert_eq!(link.next().await, spec(name));
     }
     let stale = [node(0), node(1), node(2)].into();
-    assert_eq!(site.services.stale.send(stale).unwrap(), 2);
+    assert_eq!(site.services.stale.send(stale).unwrap(), 4);
     assert_eq!(a.next().await, spec(0));
     assert_eq!(b.next().await, spec(1));
     // One that left gets nothing any more: the next frame is the next batch's.
@@ -112,7 +114,10 @@ async fn who_is_no_node_of_the_fleet_is_put_out() {
     site.remove(1).await;
     let Dialled { mut link, welcome } = site.dial("a").await;
     let expected = LinkWelcome {
-        settings: SETTINGS,
+        settings: Settings {
+            protocol_min: 1,
+            heartbeat_interval_ms: SESSION_HEARTBEAT_MS,
+        },
         removed: vec![node(1)],
     };
     assert_eq!(welcome, expected);

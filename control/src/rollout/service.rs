@@ -17,6 +17,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bc_protocol::{
     id::{NodeId, RolloutId, TenantId},
     release::Trust,
+    session::ProtocolRange,
 };
 use tokio::sync::broadcast;
 
@@ -53,6 +54,12 @@ pub(crate) struct Services {
     pub waker: Waker,
     /// Where nodes come out whose desired state may have changed.
     pub stale: broadcast::Sender<Arc<[NodeId]>>,
+    /// Where nodes come out whose commands may have changed.
+    pub commanded: broadcast::Sender<Arc<[NodeId]>>,
+    /// Wakes whoever waits for the next command's time to be over.
+    pub deadlines: Waker,
+    /// The oldest protocol for full sessions.
+    pub protocol_min: u32,
     /// Where removed nodes come out, for gateways to refuse.
     pub removed: broadcast::Sender<NodeId>,
     /// Where nodes come out that have a newer session at another process, with its counter.
@@ -72,15 +79,30 @@ impl Services {
     pub(crate) fn new(db: Db, trust: Trust, downloads_url: &str, offline_grace: Duration) -> Self {
         Self {
             waker: Waker::new(db.hints().clone()),
+            deadlines: Waker::new(db.hints().clone()),
             db,
             trust: Arc::new(trust),
             stale: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
+            commanded: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
+            protocol_min: ProtocolRange::CURRENT.min,
             removed: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
             overtaken: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
             downloads_url: downloads_url.trim_end_matches('/').into(),
             offline_grace,
             started_at: Moment::now(),
             metrics: Arc::default(),
+        }
+    }
+
+    /// Tells whoever dispatches commands. Called after the commit only.
+    pub(crate) fn tell_commanded(&self, nodes: Vec<NodeId>) {
+        if nodes.is_empty() {
+            return;
+        }
+        let hints = self.db.hints();
+        hints.tell(|hint| hint.commanded.extend(nodes.iter().cloned()));
+        if self.commanded.send(nodes.into()).is_err() {
+            tracing::debug!("no gateway is linked: commands are dispatched when one is");
         }
     }
 

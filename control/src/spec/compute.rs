@@ -46,6 +46,17 @@ pub(crate) struct Touched {
     pub from: Option<Version>,
     /// What reports about the row name.
     pub attempt: Option<AttemptId>,
+    /// Whether the rollout came to the node, or the node to it.
+    pub turn: Turn,
+}
+
+/// When a node has its turn in a rollout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// In a wave.
+    Wave,
+    /// After the rollout had completed.
+    Late,
 }
 
 /// What a node should run.
@@ -55,6 +66,28 @@ pub(crate) struct Choice {
     pub version: Version,
     /// What reports will name.
     pub attempt: AttemptId,
+    /// What it follows from.
+    pub origin: Origin,
+}
+
+/// What a choice follows from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The rollout.
+    pub rollout: RolloutId,
+    /// Which way the rollout moves the node.
+    pub way: Way,
+}
+
+/// Which way a rollout moves a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// To its release.
+    There,
+    /// To its release, after everybody else.
+    Late,
+    /// To what the node ran before.
+    Back,
 }
 
 /// Why a node is left alone.
@@ -106,19 +139,33 @@ pub(crate) fn choose(rows: &Rows) -> Result<Choice, NoSection> {
         (Some(touched), Some(_) | None) => touched,
     };
     let rollout = || touched.age.rollout.clone();
-    let version = match touched.state.wants() {
-        Wants::Release => touched.version.clone(),
-        Wants::Origin => touched
-            .from
-            .clone()
-            .ok_or_else(|| NoSection::UnknownOrigin { rollout: rollout() })?,
+    let (version, way) = match touched.state.wants() {
+        Wants::Release => {
+            let way = match touched.turn {
+                Turn::Wave => Way::There,
+                Turn::Late => Way::Late,
+            };
+            (touched.version.clone(), way)
+        }
+        Wants::Origin => {
+            let from = touched.from.clone();
+            let from = from.ok_or_else(|| NoSection::UnknownOrigin { rollout: rollout() })?;
+            (from, Way::Back)
+        }
         Wants::Nothing => return Err(NoSection::Untouched),
     };
     let attempt = touched
         .attempt
         .clone()
         .ok_or_else(|| NoSection::NoAttempt { rollout: rollout() })?;
-    Ok(Choice { version, attempt })
+    Ok(Choice {
+        version,
+        attempt,
+        origin: Origin {
+            rollout: rollout(),
+            way,
+        },
+    })
 }
 
 fn late(completed: &Age) -> NoSection {
@@ -129,7 +176,7 @@ fn late(completed: &Age) -> NoSection {
 
 #[cfg(test)]
 mod tests {
-    use super::{Age, Rows, Touched, choose};
+    use super::{Age, Rows, Touched, Turn, choose};
     use crate::{api::rollout::RowState, clock::Moment};
     use bc_protocol::id::{AttemptId, RolloutId};
 
@@ -147,6 +194,7 @@ mod tests {
             state,
             from: Some("1.0.0".parse().unwrap()),
             attempt: Some(AttemptId::derived(&[b"a"])),
+            turn: Turn::Wave,
         }
     }
 

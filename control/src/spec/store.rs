@@ -11,7 +11,7 @@ use bc_protocol::{
 };
 use thiserror::Error;
 
-use super::compute::{Age, Choice, NoSection, Rows, Touched, choose};
+use super::compute::{Age, Choice, NoSection, Origin, Rows, Touched, Turn, choose};
 use crate::{
     api::rollout::RowState,
     db::{
@@ -52,6 +52,19 @@ pub(crate) async fn current(
         return Ok(Some(read.spec()));
     }
     retried(|| renumber(db, node, trust, downloads_url)).await
+}
+
+/// The section that the node is to have now, and what it follows from. Its spec's generation is left as it is: whoever
+/// asks does not hand out a spec.
+pub(crate) async fn desired(
+    db: &Db,
+    node: &NodeId,
+    trust: &Trust,
+    downloads_url: &str,
+) -> Result<Option<(DaemonSection, Origin)>, SpecError> {
+    let mut snapshot = db.reader().begin().await?;
+    let read = read(&mut snapshot, node, trust, downloads_url).await?;
+    Ok(read.and_then(|read| read.section.zip(read.origin)))
 }
 
 /// Gives a spec that has changed its new generation. It is computed again under the lock: what was read before may be
@@ -98,6 +111,7 @@ struct Read {
     generation: u64,
     numbered: Identity,
     section: Option<DaemonSection>,
+    origin: Option<Origin>,
 }
 
 impl Read {
@@ -147,7 +161,9 @@ async fn read(
         touched: touched(conn, node).await?,
         completed: completed(conn, pool).await?,
     };
-    let section = match choose(&rows) {
+    let chosen = choose(&rows);
+    let origin = chosen.as_ref().ok().map(|choice| choice.origin.clone());
+    let section = match chosen {
         Ok(choice) => section(conn, &row, choice, (trust, downloads_url)).await?,
         Err(reason) => Err(reason),
     };
@@ -162,6 +178,7 @@ async fn read(
             attempt: row.try_get("spec_attempt")?,
         },
         section: section.ok(),
+        origin,
     }))
 }
 
@@ -192,6 +209,11 @@ async fn touched(conn: &mut Conn, node: &NodeId) -> Result<Option<Touched>, sqlx
         state,
         from: parsed_option(&row, "from_version")?,
         attempt: parsed_option(&row, "attempt")?,
+        turn: if row.try_get("late")? {
+            Turn::Late
+        } else {
+            Turn::Wave
+        },
     }))
 }
 

@@ -2,6 +2,7 @@
 
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
+use bc_protocol::session::ProtocolRange;
 use ipnet::IpNet;
 use serde::Deserialize;
 use url::Url;
@@ -11,6 +12,35 @@ use crate::config::{DecisionService, Limits};
 
 /// A caller waits for the decision: longer is longer than he does.
 const DECISION_SECONDS: std::ops::RangeInclusive<f64> = 0.01..=20.0;
+
+/// `[protocol]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ProtocolTable {
+    minimum: u32,
+}
+
+impl Default for ProtocolTable {
+    fn default() -> Self {
+        Self {
+            minimum: ProtocolRange::CURRENT.min,
+        }
+    }
+}
+
+impl ProtocolTable {
+    pub(super) fn checked(&self) -> Result<u32, Wrong> {
+        let known = ProtocolRange::CURRENT;
+        if !(known.min..=known.max).contains(&self.minimum) {
+            return Err(Wrong::value(
+                "protocol.minimum",
+                "a protocol that this build speaks, 1 or 2",
+                self.minimum,
+            ));
+        }
+        Ok(self.minimum)
+    }
+}
 
 /// `[access]`
 #[derive(Debug, Default, Deserialize)]

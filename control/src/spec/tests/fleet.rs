@@ -38,7 +38,7 @@ pub(crate) struct Fleet {
     _dir: tempfile::TempDir,
 }
 
-fn gateway() -> GatewayId {
+pub(crate) fn gateway() -> GatewayId {
     GatewayId::derived(&[b"gateway"])
 }
 
@@ -330,7 +330,7 @@ pub(crate) fn states(rollout: &Rollout, state: RowState) -> Vec<NodeId> {
 }
 
 /// What a node says once it has followed a section; nothing where it has answered that attempt already.
-fn after(before: &Facts, section: &DaemonSection, generation: u64) -> Option<Facts> {
+pub(crate) fn after(before: &Facts, section: &DaemonSection, generation: u64) -> Option<Facts> {
     let answered = before
         .last_attempt
         .as_ref()

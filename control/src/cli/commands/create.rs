@@ -1,0 +1,68 @@
+//! `commands create`.
+
+use std::time::Duration;
+
+use bc_protocol::{
+    command::{Kind, Part},
+    id::NodeId,
+};
+use clap::Args;
+use ulid::Ulid;
+
+use super::watch::{WatchFlags, or_show};
+use crate::{
+    api::command::{Command, CreateCommand, Payload},
+    chance,
+    cli::{exit::Exit, failure::Failure, online::Online, span},
+    clock::Moment,
+};
+
+/// Have a node do something once
+///
+/// daemon.restart restarts its daemon; diagnostics.collect brings a bounded text report. A node that is away does it when
+/// it is back, if that is before the command expires.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Create {
+    /// The node
+    #[arg(long, value_name = "NODE")]
+    node: NodeId,
+    /// What it is to do: daemon.restart or diagnostics.collect
+    #[arg(long, value_name = "KIND")]
+    kind: Kind,
+    /// A part of the report: versions, status, doctor, record, config, disk or log; may be given several times; all of
+    /// them by default
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    collect: Vec<Part>,
+    /// Two calls with one key make one command; without it, a fresh key is sent
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// For how long it may wait to be begun, 1 second to 30 days; control's default is 1h
+    #[arg(long, value_name = "DURATION", value_parser = span::command_life)]
+    expires: Option<Duration>,
+    #[command(flatten)]
+    watch: WatchFlags,
+}
+
+impl Create {
+    pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
+        let request = CreateCommand {
+            tenant_id: online.client.tenant.clone(),
+            node_id: self.node,
+            kind: self.kind,
+            payload: Payload {
+                collect: self.collect,
+            },
+            idempotency_key: Some(self.key.unwrap_or_else(fresh_key)),
+            expires_in_seconds: self.expires.map(|span| span.as_secs_f64()),
+        };
+        let made = online
+            .client
+            .call_until_answered::<Command>("commands/create", &request)
+            .await?;
+        or_show(online, self.watch, made).await
+    }
+}
+
+fn fresh_key() -> String {
+    Ulid::from_parts(Moment::now().unix_ms(), chance::bits()).to_string()
+}
