@@ -38,12 +38,15 @@ pub enum Fault {
     NeverConnects,
     /// Whatever its environment says when it is started, if that says anything.
     AsTold,
+    /// It speaks protocol 1 and nothing newer.
+    OldProtocol,
 }
 
 impl Fault {
     fn word(self) -> Option<&'static str> {
         match self {
             Self::NeverConnects => Some("never-connects"),
+            Self::OldProtocol => Some("old-protocol"),
             Self::AsTold => None,
         }
     }

@@ -139,6 +139,9 @@ async fn build_all(story: &Story, into: &Path) -> Result<Programs> {
             Some(Fault::NeverConnects) => {
                 format!("bcd {}, which never connects, on purpose", agent.version)
             }
+            Some(Fault::OldProtocol) => {
+                format!("bcd {}, which speaks the oldest protocol", agent.version)
+            }
             Some(Fault::AsTold) => format!("bcd {}, which does as it is told", agent.version),
         });
     }
