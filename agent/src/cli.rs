@@ -12,6 +12,7 @@ mod status;
 mod supervise;
 mod update;
 mod version;
+mod watchdog;
 
 use std::io;
 use std::path::PathBuf;
@@ -33,6 +34,8 @@ use crate::paths::{DEFAULT_CONFIG, Paths};
 use crate::supervise::SuperviseError;
 use crate::updater::executor::BootError;
 use crate::updater::host::HostError;
+use crate::updater::watchdog::WatchError;
+use crate::watchdog::WatchdogError;
 
 /// The agent of one node of a fleet.
 #[derive(Debug, Parser)]
@@ -82,6 +85,7 @@ enum Command {
     Update(update::Update),
     Doctor(doctor::Doctor),
     Supervise(supervise::Supervise),
+    Watchdog(watchdog::Watch),
     Boot(boot::Boot),
     Exec(exec::Exec),
     Helper(helper::ServeNode),
@@ -117,6 +121,7 @@ fn execute(cli: Cli, build: Build) -> Result<(), CommandError> {
         Command::Update(command) => command.run(&cli.global, build),
         Command::Doctor(command) => command.run(&cli.global),
         Command::Supervise(command) => command.run(&cli.global),
+        Command::Watchdog(command) => command.run(&cli.global),
         Command::Boot(command) => command.run(&cli.global),
         Command::Exec(command) => command.run(&cli.global),
         Command::Helper(command) => command.run(&cli.global, build),
@@ -184,6 +189,8 @@ enum CommandError {
     Preflight(#[from] preflight::PreflightError),
     #[error(transparent)]
     Supervise(#[from] SuperviseError),
+    #[error(transparent)]
+    Watchdog(#[from] WatchdogError),
     #[cfg(feature = "faults")]
     #[error(transparent)]
     ByHand(#[from] update::by_hand::ByHandError),
@@ -211,7 +218,8 @@ impl CommandError {
             Self::Filter(_) | Self::NoControl => ExitCode::from(2),
             Self::Config(_) => ExitCode::from(3),
             Self::Node(NodeError::Lock(LockError::Held { .. }))
-            | Self::Supervise(SuperviseError::Held { .. }) => ExitCode::from(4),
+            | Self::Supervise(SuperviseError::Watch(WatchError::Held { .. }))
+            | Self::Watchdog(WatchdogError::Watch(WatchError::Held { .. })) => ExitCode::from(4),
             Self::Exec(exec::ExecError::NotExecutable { .. })
             | Self::Confinement(ConfinementError::NotExecutable { .. }) => ExitCode::from(126),
             #[cfg(feature = "faults")]
@@ -226,6 +234,7 @@ impl CommandError {
             | Self::Node(_)
             | Self::Preflight(_)
             | Self::Supervise(_)
+            | Self::Watchdog(_)
             | Self::Folder(_)
             | Self::Image(_)
             | Self::Runtime(_)

@@ -52,13 +52,30 @@ pub(crate) struct Config {
 }
 
 /// The node's rights on its machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NodeConfig {
     /// The user that the node runs as, by name or number; without one, whoever starts it.
     pub(crate) user: Option<String>,
     /// Where the helper listens: the node asks there instead of writing slots and record itself.
     pub(crate) helper_socket: Option<PathBuf>,
+    /// The service manager's unit that watches over a trial.
+    #[serde(default = "default_watchdog_unit")]
+    pub(crate) watchdog_unit: String,
+}
+
+impl Default for NodeConfig {
+    fn default() -> Self {
+        Self {
+            user: None,
+            helper_socket: None,
+            watchdog_unit: default_watchdog_unit(),
+        }
+    }
+}
+
+fn default_watchdog_unit() -> String {
+    "bcd-watchdog.service".to_owned()
 }
 
 /// How a node judges releases and trials.

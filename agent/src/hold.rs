@@ -3,14 +3,13 @@
 //! It is one file in `state/`, whose presence is the hold. Takes the owner's word from the command line, gives it to the
 //! node that runs as soon as it changes: the kernel tells, nothing polls. A trial that runs goes on.
 
-use std::{io, path::Path};
+use std::io;
 
 use bc_protocol::{limits::MESSAGE_BYTES_MAX, time::Timestamp};
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use serde::{Deserialize, Serialize};
-use tokio::{io::AsyncReadExt as _, net::unix::pipe::Receiver};
 
 use crate::{
+    changes::Changes,
     clock,
     durable::{self, Mode},
     node::limits::STATE_FILE_BYTES_MAX,
@@ -21,9 +20,6 @@ const FILE: &str = "hold.json";
 
 /// What is reported where the owner gave no reason, or where his file cannot be read: he wanted a hold all the same.
 const NO_REASON: &str = "by the owner";
-
-/// Bytes for events: more than the longest one has.
-const EVENTS_BYTES: usize = 1 << 10;
 
 /// As the file has it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,7 +64,7 @@ pub(crate) fn release(paths: &Paths) -> io::Result<()> {
 /// Tells what holds the node now, and again whenever that may have changed.
 pub(crate) async fn follow(paths: Paths, tell: impl Fn(Option<String>)) {
     // The watch first: what changes behind it is seen.
-    let watch = Watch::of(&paths.state());
+    let watch = Changes::of(&paths.state());
     let mut told = reason(&paths);
     tell(told.clone());
     let mut watch = match watch {
@@ -76,7 +72,7 @@ pub(crate) async fn follow(paths: Paths, tell: impl Fn(Option<String>)) {
         Err(error) => return blind(&error),
     };
     loop {
-        if let Err(error) = watch.changed().await {
+        if let Err(error) = watch.next().await {
             return blind(&error);
         }
         let now = reason(&paths);
@@ -89,26 +85,6 @@ pub(crate) async fn follow(paths: Paths, tell: impl Fn(Option<String>)) {
 
 fn blind(error: &io::Error) {
     tracing::warn!(%error, "the owner's hold cannot be watched: it counts from the next start");
-}
-
-/// Waits for changes in the folder. What has changed the file itself says.
-struct Watch(Receiver);
-
-impl Watch {
-    fn of(folder: &Path) -> io::Result<Self> {
-        let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
-        inotify.add_watch(
-            folder,
-            AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_DELETE,
-        )?;
-        // It is read like a pipe that somebody else writes events to.
-        Receiver::from_owned_fd_unchecked(inotify.into()).map(Self)
-    }
-
-    async fn changed(&mut self) -> io::Result<()> {
-        let mut events = [0; EVENTS_BYTES];
-        self.0.read(&mut events).await.map(|_bytes| ())
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 mod account;
 #[cfg(test)]
 mod authority;
+mod changes;
 mod cli;
 mod clock;
 mod config;
@@ -23,6 +24,7 @@ mod identity;
 mod join;
 mod labels;
 mod logs;
+mod manager;
 mod node;
 mod paths;
 mod slots;
@@ -31,6 +33,7 @@ pub mod strangers;
 mod supervise;
 mod tls;
 mod updater;
+mod watchdog;
 
 use std::process::ExitCode;
 

@@ -6,17 +6,13 @@
 
 mod child;
 mod pause;
-mod probe;
 mod tail;
 mod trial;
 
-use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nix::fcntl::OFlag;
 use thiserror::Error;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
@@ -24,18 +20,16 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::account::Account;
 use crate::config::Config;
-use crate::durable;
 use crate::footprint;
-use crate::paths::Paths;
 use crate::updater::executor;
+use crate::updater::expiry::{self, Expiry};
 use crate::updater::host::{Host, with_causes};
 use crate::updater::record::{Notice, Record, Trial};
-use crate::updater::watchdog::{Death, Evidence, Reach};
+use crate::updater::watchdog::{self, Death, Evidence, Reach, WatchError};
+use crate::watchdog::probe::Probe;
 
 use child::{Child, Output};
 use pause::Pause;
-use probe::Probe;
-use trial::Expiry;
 
 /// How long a node has to end by itself: longer than its Goodbye takes, and with what follows within five seconds.
 const STOP_GRACE: Duration = Duration::from_secs(4);
@@ -62,14 +56,8 @@ pub(crate) struct Supervision {
 /// Why there is no supervision.
 #[derive(Debug, Error)]
 pub(crate) enum SuperviseError {
-    #[error("expected {path} to be free, found that another process holds it", path = path.display())]
-    Held { path: PathBuf },
-    #[error("expected to lock {path}, found that it cannot be", path = path.display())]
-    Lock {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Watch(#[from] WatchError),
     #[error("expected to listen for signals, found that it cannot be done")]
     Signals(#[source] io::Error),
 }
@@ -77,7 +65,7 @@ pub(crate) enum SuperviseError {
 /// Supervises until SIGTERM or SIGINT.
 pub(crate) async fn supervise(supervision: Supervision) -> Result<(), SuperviseError> {
     // Held for as long as this process lives: it is how the node knows that somebody would go back for it.
-    let _lock = lock(supervision.host.paths())?;
+    let _lock = watchdog::watch(supervision.host.paths())?;
     let supervisor = Supervisor {
         supervision,
         signals: Signals::new().map_err(SuperviseError::Signals)?,
@@ -86,30 +74,6 @@ pub(crate) async fn supervise(supervision: Supervision) -> Result<(), SuperviseE
     };
     supervisor.run().await;
     Ok(())
-}
-
-fn lock(paths: &Paths) -> Result<File, SuperviseError> {
-    let path = paths.supervise_lock();
-    let failed = |source| SuperviseError::Lock {
-        path: path.clone(),
-        source,
-    };
-    durable::create_folder(paths.root(), 0o755).map_err(failed)?;
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        // Whoever may open it may hold it, and would keep the watchdog from its work.
-        .mode(0o600)
-        .custom_flags(OFlag::O_NOFOLLOW.bits())
-        .open(&path)
-        .map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(SuperviseError::Held { path }),
-        Err(TryLockError::Error(source)) => Err(failed(source)),
-    }
 }
 
 struct Supervisor {
@@ -222,8 +186,10 @@ impl Supervisor {
     }
 
     async fn watch(&mut self, child: &mut Child, trial: Option<&Trial>) -> Watched {
-        let mut expires = trial.map(|trial| Instant::now() + trial::time_left(trial));
-        let probe = expires.and_then(|at| Probe::begin(&self.supervision, at));
+        let (host, gateways) = (&self.supervision.host, &self.supervision.config.gateways);
+        let mut expires =
+            trial.map(|trial| Instant::now() + expiry::time_left(trial, host.deadline()));
+        let probe = expires.map(|at| Probe::begin(host, gateways, at));
         loop {
             footprint::give_back_code();
             tokio::select! {

@@ -7,6 +7,7 @@
 pub(crate) mod attempt;
 pub(crate) mod boot;
 pub(crate) mod executor;
+pub(crate) mod expiry;
 pub(crate) mod host;
 pub(crate) mod limits;
 pub(crate) mod machine;

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::{CommandError, Global, prepared};
+use crate::manager;
 use crate::updater::executor;
 use crate::updater::host::Host;
 use crate::updater::watchdog::Evidence;
@@ -10,7 +11,8 @@ use crate::updater::watchdog::Evidence;
 /// Decide which binary the next start is to run, and make that the record
 ///
 /// Runs before every start of the node, from the package's own binary. It goes back where a trial is over, counts the
-/// start of one that goes on, and puts the package's binary into a slot on a new machine.
+/// start of one that goes on, and puts the package's binary into a slot on a new machine. Under systemd it starts the watchdog
+/// of a trial (watchdog_unit in the configuration), and goes back where nobody watches.
 #[derive(Debug, Args)]
 pub(super) struct Boot {}
 
@@ -20,7 +22,23 @@ impl Boot {
         let (config, paths) = global.load()?;
         prepared(&config, &paths)?;
         let host = Host::new(paths, &config);
-        executor::boot(&host, &config.package_binary, Evidence::none())?;
+        let evidence = evidence(&host);
+        executor::boot(&host, &config.package_binary, evidence)?;
         Ok(())
+    }
+}
+
+/// What the service manager knows of the last start of a binary on trial.
+fn evidence(host: &Host) -> Evidence {
+    let was_started = host
+        .status()
+        .is_ok_and(|record| record.trial().is_some_and(|trial| trial.starts > 0));
+    let death = was_started
+        .then(manager::own_unit)
+        .flatten()
+        .and_then(|unit| manager::last_death(&unit));
+    Evidence {
+        death,
+        ..Evidence::none()
     }
 }

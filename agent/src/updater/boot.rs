@@ -14,12 +14,21 @@ use super::watchdog::{self, Evidence};
 use crate::clock::BootTime;
 use crate::faults::{Fault, planted};
 
-/// Whether the binaries that the record names have the digests that it names.
+/// Whether the binaries that the record names have the digests that it names, and a trial somebody who watches over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Health {
     pub(crate) confirmed: Binary,
     /// Of no consequence without a trial.
     pub(crate) trial: Binary,
+    /// Of no consequence without a trial either.
+    pub(crate) watchdog: Guard,
+}
+
+/// Whether somebody would go back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guard {
+    Armed,
+    Missing,
 }
 
 /// The state of one binary.
@@ -78,7 +87,13 @@ fn why_go_back(
     if trial.is_overdue(at) || starts_are_used_up(trial) {
         return Some(watchdog::verdict(evidence));
     }
-    None
+    match health.watchdog {
+        Guard::Armed => None,
+        Guard::Missing => {
+            let message = "expected a watchdog that would go back if need be, found none";
+            Some(Ending::new(Outcome::Environment, "watchdog", message))
+        }
+    }
 }
 
 fn starts_are_used_up(trial: &Trial) -> bool {

@@ -11,7 +11,7 @@ use bc_protocol::release::verify_installed;
 use bc_protocol::session::Slot;
 use thiserror::Error;
 
-use super::boot::{self, Binary, Health};
+use super::boot::{self, Binary, Guard, Health};
 use super::host::{Host, PRODUCT, with_causes};
 use super::record::{Found, Installed, Locked, Notice, Record, StoreError};
 use super::watchdog::{self, Evidence};
@@ -98,6 +98,7 @@ fn decide(
         trial: record
             .trial()
             .map_or(Binary::Damaged, |trial| health_of(host, trial.installed())),
+        watchdog: record.trial().map_or(Guard::Missing, |_| guard(host)),
     };
     let decided = boot::decide(record.clone(), health, &at, host.deadline(), evidence);
     let decided = match decided.lost() {
@@ -142,6 +143,16 @@ fn mended(host: &Host, package: &Path, rescued: Record) -> Record {
         Err(error) => {
             tracing::warn!(%error, "the package's binary cannot be put into a slot");
             rescued
+        }
+    }
+}
+
+fn guard(host: &Host) -> Guard {
+    match host.arm() {
+        Ok(()) => Guard::Armed,
+        Err(error) => {
+            tracing::error!(error = %with_causes(&error), "nobody watches over the trial");
+            Guard::Missing
         }
     }
 }

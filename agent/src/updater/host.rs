@@ -24,6 +24,7 @@ use thiserror::Error;
 use super::attempt::{Attempt, Ending};
 use super::record::{Found, Installed, Record, Store, StoreError, TransitionError};
 use super::refusal::{self, Refused};
+use super::watchdog::{self, NotArmed};
 use crate::clock::{self, ClockError};
 use crate::config::Config;
 use crate::faults::{Fault, planted};
@@ -41,6 +42,7 @@ pub(crate) struct Host {
     paths: Paths,
     trust: Trust,
     deadline: Duration,
+    watchdog_unit: String,
     platform: Platform,
     store: Store,
     slots: Slots,
@@ -89,7 +91,7 @@ pub(crate) enum HostError {
         source: io::Error,
     },
     #[error("expected a watchdog that would go back if need be, found none")]
-    NoWatchdog,
+    NoWatchdog(#[source] NotArmed),
     #[error("expected the binary in slot {slot} to be the one that was staged, found another")]
     Changed { slot: Slot },
 }
@@ -103,7 +105,7 @@ impl HostError {
             Self::Store(_) => (Outcome::Failed, "record"),
             Self::Clock(_) => (Outcome::Failed, "clock"),
             Self::Files { .. } => (Outcome::Failed, "disk"),
-            Self::NoWatchdog => (Outcome::Failed, "watchdog"),
+            Self::NoWatchdog(_) => (Outcome::Failed, "watchdog"),
             Self::Changed { .. } => (Outcome::Failed, "disk"),
         };
         Ending::new(outcome, code, with_causes(self))
@@ -131,6 +133,7 @@ impl Host {
         Self {
             trust: config.update.trust.clone(),
             deadline: config.update.watchdog_deadline,
+            watchdog_unit: config.node.watchdog_unit.clone(),
             platform: Platform::host(),
             store: Store::new(paths.clone()),
             slots: Slots::new(paths.clone()),
@@ -156,6 +159,14 @@ impl Host {
 
     pub(crate) fn platform(&self) -> &Platform {
         &self.platform
+    }
+
+    /// Sees to it that somebody would go back, before a trial begins or goes on.
+    pub(super) fn arm(&self) -> Result<(), NotArmed> {
+        if planted(Fault::NoWatchdog) {
+            return Ok(());
+        }
+        watchdog::arm(&self.paths, &self.watchdog_unit)
     }
 
     /// How long a trial may take.

@@ -44,5 +44,11 @@ pub(crate) const START_RETRY_AFTER: Duration = Duration::from_millis(50);
 /// How long a helper may take to become the binary that was confirmed, until it is asked for its version.
 pub(crate) const HELPER_RENEWAL: Duration = Duration::from_secs(2);
 
+/// How long a service manager may take to start a watchdog. A boot waits for it, and so does an activation.
+pub(crate) const ARM_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The wait between two looks at whether it has.
+pub(crate) const ARM_STEP: Duration = Duration::from_millis(10);
+
 /// Bytes of the trial's mark, which the node writes and the watchdog reads.
 pub(crate) const MARK_BYTES_MAX: u64 = 4 << 10;

@@ -3,7 +3,8 @@
 //! Takes what the binary on trial left as its mark and how it died, gives the ending that its attempt is reported with.
 //! The verdict is pure; what is read from the disk for it is untrusted, and changes no more than a word in a report.
 
-use std::fs::OpenOptions;
+mod lock;
+
 use std::io;
 
 use bc_protocol::id::AttemptId;
@@ -14,6 +15,8 @@ use super::attempt::{Ending, Exit};
 use super::limits::MARK_BYTES_MAX;
 use crate::durable::{self, Mode};
 use crate::paths::Paths;
+
+pub(crate) use lock::{NotArmed, WatchError, arm, watch};
 
 /// How far a binary on trial came, by its own account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,15 +132,6 @@ pub(crate) fn verdict(evidence: Evidence) -> Ending {
         log,
         ..Ending::new(outcome, code, message)
     }
-}
-
-/// Whether somebody watches over this node, and would go back if need be.
-pub(crate) fn is_active(paths: &Paths) -> bool {
-    // The watchdog holds this lock for as long as it lives; the kernel lets go of it whatever ends it.
-    OpenOptions::new()
-        .read(true)
-        .open(paths.supervise_lock())
-        .is_ok_and(|lock| matches!(lock.try_lock(), Err(std::fs::TryLockError::WouldBlock)))
 }
 
 /// Keeps how far this process, which is on trial, came.

@@ -9,4 +9,5 @@
 
 mod boot;
 mod trial;
+mod watchdog;
 mod world;

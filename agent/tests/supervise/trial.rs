@@ -275,6 +275,7 @@ fn a_trial_whose_start_nobody_counted_does_not_start() {
     let output = world.run(&["exec", "node"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(!fs::exists(world.path("trial.pid")).unwrap());
+    let _watchdog = world.watched();
     assert!(world.run(&["boot"]).status.success());
     assert!(world.run(&["exec", "node"]).status.success());
     assert!(fs::exists(world.path("trial.pid")).unwrap());

@@ -101,6 +101,13 @@ impl World {
         }
     }
 
+    /// A watchdog, for as long as this is kept.
+    pub(crate) fn watched(&self) -> fs::File {
+        let watchdog = fs::File::create(self.path("node/supervise.lock")).unwrap();
+        watchdog.lock().unwrap();
+        watchdog
+    }
+
     /// The record as the disk has it.
     pub(crate) fn read_record(&self) -> Option<Value> {
         let text = fs::read_to_string(self.path("node/update.json")).ok()?;
@@ -121,11 +128,12 @@ impl World {
     }
 
     pub(crate) fn supervise(&self) -> Supervisor {
-        let mut process = self
-            .command(&["supervise", "--log", "bcd=debug"])
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        self.start(&mut self.command(&["supervise", "--log", "bcd=debug"]))
+    }
+
+    /// Starts what goes on until it is told to end, or has nothing more to do.
+    pub(crate) fn start(&self, command: &mut Command) -> Supervisor {
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
         let log = BufReader::new(process.stderr.take().unwrap());
         let (line, lines) = mpsc::channel();
         std::thread::spawn(move || {
@@ -138,13 +146,15 @@ impl World {
         Supervisor { process, lines }
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program());
         command
             .args(arguments)
             .arg("--config")
             .arg(self.path("bcd.toml"))
-            .env_remove("BCD_LOG");
+            .env_remove("BCD_LOG")
+            // Whoever runs the tests may be a service himself.
+            .env_remove("INVOCATION_ID");
         command
     }
 

@@ -8,7 +8,7 @@ use bc_protocol::sequence::Sequence;
 use bc_protocol::session::{Outcome, Slot};
 use proptest::prelude::*;
 
-use super::{Binary, Health, decide};
+use super::{Binary, Guard, Health, decide};
 use crate::clock::{BootId, BootTime, Monotonic};
 use crate::updater::attempt::Exit;
 use crate::updater::record::{Notice, Record, Trial};
@@ -19,6 +19,7 @@ const LENGTH: Duration = Duration::from_secs(120);
 const INTACT: Health = Health {
     confirmed: Binary::Intact,
     trial: Binary::Intact,
+    watchdog: Guard::Armed,
 };
 
 fn at(boot: &str, now: u64) -> BootTime {
@@ -83,6 +84,24 @@ fn a_trial_starts_three_times_and_not_a_fourth() {
 }
 
 #[test]
+fn a_trial_that_nobody_watches_is_not_started() {
+    let health = Health {
+        watchdog: Guard::Missing,
+        ..INTACT
+    };
+    let record = decide(on_trial(), health, &at("boot", 1), LENGTH, Evidence::none());
+    assert_eq!(record.chosen().slot, Slot::A);
+    let last = record.last_attempt().unwrap();
+    assert_eq!(
+        (last.facts().outcome, last.is_final()),
+        (Outcome::Environment, false)
+    );
+    // Without a trial nobody has to watch.
+    let settled_as = decide(settled(), health, &at("boot", 1), LENGTH, Evidence::none());
+    assert_eq!(settled_as, settled());
+}
+
+#[test]
 fn a_trial_whose_time_is_up_ends_by_what_it_left() {
     for (stage, ended) in [
         (None, Outcome::Hung),
@@ -129,6 +148,7 @@ fn rescue_is_for_when_nothing_else_runs_and_ends_when_something_does() {
     let damaged = Health {
         confirmed: Binary::Damaged,
         trial: Binary::Damaged,
+        ..INTACT
     };
     let rescued = decide(settled(), damaged, &at("boot", 1), LENGTH, Evidence::none());
     assert_eq!(rescued.notice(), Some(Notice::Rescue));
@@ -167,7 +187,7 @@ proptest! {
         let mut starts = 0;
         for (boot, now, confirmed, trial) in boots {
             let binary = |intact| if intact { Binary::Intact } else { Binary::Damaged };
-            let health = Health { confirmed: binary(confirmed), trial: binary(trial) };
+            let health = Health { confirmed: binary(confirmed), trial: binary(trial), watchdog: Guard::Armed };
             let at = at(&format!("boot {boot}"), now);
             let decided = decide(record.clone(), health, &at, LENGTH, Evidence::none());
             prop_assert_eq!(decided.floor(), record.floor());

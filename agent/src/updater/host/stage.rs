@@ -19,7 +19,6 @@ use crate::content::{Content, Seen, Stamp};
 use crate::faults::{Fault, planted};
 use crate::updater::record::{Record, Trial};
 use crate::updater::refusal::{self, Refused};
-use crate::updater::watchdog;
 
 /// A binary in its slot, not activated.
 #[derive(Debug)]
@@ -144,9 +143,7 @@ impl Host {
         section: &DaemonSection,
         staged: &Staged,
     ) -> Result<Record, HostError> {
-        if !watchdog::is_active(&self.paths) && !planted(Fault::NoWatchdog) {
-            return Err(HostError::NoWatchdog);
-        }
+        self.arm().map_err(HostError::NoWatchdog)?;
         let locked = self.store.lock()?;
         let record = locked.record()?;
         if let Some(trial) = record.trial()

@@ -189,7 +189,7 @@ fn nothing_is_activated_without_a_watchdog() {
     drop(home.watchdog.take());
     assert!(matches!(
         home.host.activate(&release.section(), &staged),
-        Err(HostError::NoWatchdog)
+        Err(HostError::NoWatchdog(_))
     ));
     assert_eq!(home.host.status().unwrap().trial(), None);
     // Asking did not take the lock away from a watchdog that comes.

@@ -4,6 +4,7 @@
 //! that was not welcomed is not to blame where nobody could have been. Only the trial's last third counts, so nothing is
 //! asked before it: most trials are confirmed by then, and gateways have better to do.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,12 +13,13 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::Supervision;
+use url::Url;
+
 use crate::identity::Identity;
 use crate::node;
 use crate::node::socket;
 use crate::tls;
-use crate::updater::host::with_causes;
+use crate::updater::host::{Host, with_causes};
 use crate::updater::watchdog::Reach;
 
 /// The wait between two tries where a trial is long.
@@ -31,7 +33,7 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Probes until it is dropped.
 #[derive(Debug)]
-pub(super) struct Probe {
+pub(crate) struct Probe {
     seen: Arc<Mutex<Seen>>,
     /// When the trial's last third begins.
     counts_from: Instant,
@@ -46,26 +48,30 @@ struct Seen {
 }
 
 impl Probe {
-    /// Begins; None where there is nothing to probe with. Then nobody knows better than the binary on trial.
-    pub(super) fn begin(supervision: &Supervision, trial_ends: Instant) -> Option<Self> {
-        let (gateways, tls) = line(supervision)?;
-        let third = supervision.host.deadline() / 3;
+    /// Begins. Where there is nothing to probe with, nobody knows better than the binary on trial.
+    pub(crate) fn begin(host: &Host, owners: &[Url], trial_ends: Instant) -> Self {
+        let third = host.deadline() / 3;
         let counts_from = trial_ends.checked_sub(third).unwrap_or(trial_ends);
         let seen = Arc::new(Mutex::new(Seen::default()));
         let kept = Arc::clone(&seen);
+        let (identity, owners) = (host.paths().identity(), owners.to_vec());
         let task = tokio::spawn(async move {
             sleep_until(counts_from).await;
+            // Not before it is needed: most trials are over by now, and TLS takes memory.
+            let Some((gateways, tls)) = line(&identity, &owners) else {
+                return;
+            };
             probe(&gateways, &tls, PERIOD.min(third / TRIES_MIN), &kept).await;
         });
-        Some(Self {
+        Self {
             seen,
             counts_from,
             task,
-        })
+        }
     }
 
     /// What the trial's last third has shown.
-    pub(super) fn verdict(&self) -> Reach {
+    pub(crate) fn verdict(&self) -> Reach {
         let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         judge(seen, self.counts_from)
     }
@@ -86,8 +92,8 @@ fn judge(seen: Seen, counts_from: Instant) -> Reach {
     }
 }
 
-fn line(supervision: &Supervision) -> Option<(Vec<String>, Arc<ClientConfig>)> {
-    let identity = match Identity::load(&supervision.host.paths().identity()) {
+fn line(identity: &Path, owners: &[Url]) -> Option<(Vec<String>, Arc<ClientConfig>)> {
+    let identity = match Identity::load(identity) {
         Ok(identity) => identity,
         Err(error) => {
             tracing::warn!(error = %with_causes(&error), "no identity to look for gateways with");
@@ -95,7 +101,7 @@ fn line(supervision: &Supervision) -> Option<(Vec<String>, Arc<ClientConfig>)> {
         }
     };
     match tls::session(&identity) {
-        Ok(tls) => Some((node::gateways(&supervision.config.gateways, &identity), tls)),
+        Ok(tls) => Some((node::gateways(owners, &identity), tls)),
         Err(error) => {
             tracing::warn!(error = %with_causes(&error), "no TLS to look for gateways with");
             None
