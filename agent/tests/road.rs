@@ -14,6 +14,8 @@ mod fleet;
 mod helpers;
 #[path = "road/node.rs"]
 mod node;
+#[path = "road/refusals.rs"]
+mod refusals;
 
 use bc_protocol::{
     sequence::{ReleaseFloor, Sequence},

@@ -123,7 +123,7 @@ impl Service {
             version,
             config: self.helper.config.clone(),
             paths: self.helper.host.paths().clone(),
-            rights: Rights::Node(self.helper.account),
+            rights: Rights::of(self.helper.account),
         };
         preflight(&order).await?;
         Ok(Answer::Done {})

@@ -23,7 +23,6 @@ use super::host::{Admitted, Host, HostError, Staged, with_causes};
 use super::limits::HELPER_RENEWAL;
 use super::preflight::{self, PreflightError, Rights, preflight};
 use super::record::{Record, TransitionError};
-use crate::account::Account;
 use crate::config::NodeConfig;
 use crate::content::Seen;
 use crate::durable;
@@ -184,7 +183,7 @@ impl Operations {
                     version: section.version,
                     config: config.to_owned(),
                     paths: host.paths().clone(),
-                    rights: rights(),
+                    rights: Rights::here(),
                 };
                 Ok(preflight(&order).await?)
             }
@@ -255,15 +254,6 @@ impl Operations {
                 }
             }
         }
-    }
-}
-
-/// A node that runs as root has rights that a binary which has not proven itself must not have.
-fn rights() -> Rights {
-    if geteuid().is_root() {
-        Rights::Nobody(Account::NOBODY)
-    } else {
-        Rights::Ours
     }
 }
 

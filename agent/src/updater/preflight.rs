@@ -13,7 +13,7 @@ use std::time::Duration;
 use bc_protocol::session::Outcome;
 use bc_protocol::version::Version;
 use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, geteuid};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
@@ -55,6 +55,26 @@ pub(crate) enum Rights {
     Node(Account),
     /// As a user who owns nothing: copies are his for as long as it takes.
     Nobody(Account),
+}
+
+impl Rights {
+    /// Of a preflight by the node itself. Root has rights that a binary which has not proven itself must not have.
+    pub(crate) fn here() -> Self {
+        if geteuid().is_root() {
+            Self::Nobody(Account::NOBODY)
+        } else {
+            Self::Ours
+        }
+    }
+
+    /// Of a preflight for a node that runs as `account`, which may be root all the same.
+    pub(crate) fn of(account: Account) -> Self {
+        if account.uid.is_root() {
+            Self::Nobody(Account::NOBODY)
+        } else {
+            Self::Node(account)
+        }
+    }
 }
 
 /// Why a binary did not pass.

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use bc_protocol::{
     certificate::Holder,
     digest::{Pin, Sha256},
@@ -25,7 +26,7 @@ use bc_protocol::{
 use futures_util::{SinkExt, StreamExt};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, CertifiedIssuer, IsCa,
-    KeyPair, SanType, date_time_ymd,
+    KeyPair, PublicKeyData, SanType, date_time_ymd,
 };
 use rustls::{
     RootCertStore, ServerConfig, ServerConnection, StreamOwned, crypto::ring,
@@ -53,7 +54,9 @@ pub(crate) struct Fleet {
     gateway: tokio::net::TcpListener,
     acceptor: TlsAcceptor,
     binary: Arc<Mutex<Vec<u8>>>,
-    signer: SigningKey,
+    pub(crate) signer: SigningKey,
+    /// The same key, for bodies that the signing tools refuse.
+    pub(crate) raw_signer: KeyPair,
 }
 
 /// How control and downloads are spoken to.
@@ -67,8 +70,8 @@ enum Web {
 pub(crate) struct Release {
     pub(crate) sequence: Sequence,
     pub(crate) digest: Sha256,
-    version: Version,
-    bytes: Vec<u8>,
+    pub(crate) version: Version,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Release {
@@ -133,13 +136,15 @@ impl Fleet {
                 }
             }
         });
+        let raw_signer = KeyPair::generate().unwrap();
         Self {
             control,
             authority,
             gateway,
             acceptor,
             binary,
-            signer: SigningKey::from_scalar(&[7; 32]).unwrap(),
+            signer: SigningKey::from_pem(&raw_signer.serialize_pem()).unwrap(),
+            raw_signer,
         }
     }
 
@@ -150,6 +155,11 @@ impl Fleet {
     /// Offers this release's binary to whoever asks.
     pub(crate) fn serve(&self, release: &Release) {
         self.binary.lock().unwrap().clone_from(&release.bytes);
+    }
+
+    /// Offers these bytes.
+    pub(crate) fn serve_bytes(&self, bytes: &[u8]) {
+        *self.binary.lock().unwrap() = bytes.to_vec();
     }
 
     /// The section that asks for this release.
@@ -268,6 +278,29 @@ impl Session {
     }
 }
 
+/// The published file of any body, signed by that key.
+pub(crate) fn publish(body: &[u8], key: &KeyPair) -> Vec<u8> {
+    let der = rcgen::SigningKey::sign(key, body).unwrap();
+    // Two integers, each with its length in front, with zeros to cut or to add.
+    let (r, rest) = integer(&der[2..]);
+    let (s, _) = integer(rest);
+    let raw: Vec<u8> = [r, s].concat();
+    let kid = Pin::of_spki(&key.subject_public_key_info());
+    let published = serde_json::json!({
+        "manifest": STANDARD.encode(body),
+        "signatures": [{"kid": kid, "sig": STANDARD.encode(raw)}],
+    });
+    published.to_string().into_bytes()
+}
+
+fn integer(der: &[u8]) -> (Vec<u8>, &[u8]) {
+    let length = usize::from(der[1]);
+    let (digits, rest) = der[2..].split_at(length);
+    let digits = &digits[digits.len().saturating_sub(32)..];
+    let padded = [vec![0; 32 - digits.len()], digits.to_vec()].concat();
+    (padded, rest)
+}
+
 async fn soon<T>(work: impl Future<Output = T>) -> T {
     timeout(SOON, work).await.expect("it comes in time")
 }
@@ -347,9 +380,11 @@ fn serve(mut stream: impl Read + Write, issuer: &Issuer, gateway: &str, binary: 
         binary.lock().unwrap().clone()
     };
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
-    stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(&body).unwrap();
-    stream.flush().unwrap();
+    // Whoever has heard enough closes.
+    let sent = stream
+        .write_all(head.as_bytes())
+        .and_then(|()| stream.write_all(&body));
+    sent.and_then(|()| stream.flush()).ok();
 }
 
 fn joined(body: &[u8], issuer: &Issuer, gateway: &str) -> Vec<u8> {

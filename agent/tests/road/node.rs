@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use bc_protocol::digest::Sha256;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -44,8 +45,13 @@ impl Node {
 
     /// A node that runs as another user, and asks the helper for what it may not do.
     pub(crate) fn unprivileged(fleet: &Fleet) -> Self {
+        Self::helped(fleet, NOBODY)
+    }
+
+    /// A node that runs as that user, and asks the helper though it might do without.
+    pub(crate) fn helped(fleet: &Fleet, user: u32) -> Self {
         let socket = "helper_socket = \"HERE/helper.sock\"";
-        let node = format!("[node]\nuser = \"{NOBODY}\"\n{socket}\n");
+        let node = format!("[node]\nuser = \"{user}\"\n{socket}\n");
         Self::configured(fleet, "30s", &node)
     }
 
@@ -78,6 +84,35 @@ impl Node {
         node
     }
 
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What must outlive a refusal, by name: the slots, and the record but for its last attempt and its counter.
+    pub(crate) fn durable(&self) -> Vec<(String, String)> {
+        let root = self.folder.path().join("state");
+        let mut durable = Vec::new();
+        for name in [
+            "slots/a/bcd",
+            "slots/a/release.json",
+            "slots/b/bcd",
+            "slots/b/release.json",
+        ] {
+            let bytes = std::fs::read(root.join(name)).unwrap_or_default();
+            durable.push((name.to_owned(), Sha256::of(&bytes).to_string()));
+        }
+        for name in ["update.json", "update.json.1"] {
+            let text = std::fs::read_to_string(root.join(name)).unwrap();
+            let copy: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let mut record = copy["record"].clone();
+            for passing in ["lastAttempt", "counter"] {
+                record.as_object_mut().unwrap().remove(passing);
+            }
+            durable.push((name.to_owned(), record.to_string()));
+        }
+        durable
+    }
+
     fn config(&self) -> PathBuf {
         self.folder.path().join("bcd.toml")
     }
@@ -96,6 +131,17 @@ impl Node {
             .envs(self.preloaded())
             .status();
         assert!(joined.unwrap().success());
+    }
+
+    /// Waits until its first start has made a record.
+    pub(crate) async fn booted(&self) {
+        for _ in 0..600 {
+            if self.path("state/update.json").exists() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("expected a record");
     }
 
     /// Whatever the machine's clock shows, this node's processes see the second of January 1970.
