@@ -5,13 +5,14 @@
 
 mod network;
 
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
 
 use nix::sys::statvfs::statvfs;
 use serde::Serialize;
 
 use crate::{
     config::Config,
+    helper::{Client, ClientError, DEFAULT_SOCKET},
     http::Web,
     identity::Identity,
     node::{self, limits::DISK_MARGIN_BYTES, memory},
@@ -62,6 +63,7 @@ impl Finding {
 /// Looks at everything that a configuration which can be read allows to look at.
 pub(crate) async fn examine(config: &Config, paths: &Paths) -> Vec<Finding> {
     let mut findings = vec![pins(config), record(config, paths), disk(paths)];
+    findings.extend(helper(config, paths).await);
     let (identity, found) = identity(paths);
     findings.push(found);
     let control = config
@@ -183,6 +185,30 @@ fn identity(paths: &Paths) -> (Option<Identity>, Finding) {
         )
     };
     (Some(identity), found)
+}
+
+/// Whether a node that may not write its slots has somebody who does.
+async fn helper(config: &Config, paths: &Paths) -> Option<Finding> {
+    const CHECK: &str = "helper";
+    let configured = &config.node;
+    if configured.user.is_none() && configured.helper_socket.is_none() {
+        return None;
+    }
+    let socket = configured.helper_socket.clone();
+    let socket = socket.unwrap_or_else(|| DEFAULT_SOCKET.into());
+    let owner = fs::metadata(paths.root()).map_or(0, |root| root.uid());
+    let found = match Client::new(socket, owner).version().await {
+        Ok(version) => Finding::good(CHECK, format!("it answers, and is {version}")),
+        Err(ClientError::Denied) => {
+            Finding::good(CHECK, "it answers, and serves the node's user alone")
+        }
+        Err(error) => Finding::wrong(
+            CHECK,
+            with_causes(&error),
+            "start it as root (systemctl start bcd-helper.socket, or bcd exec helper); without it no release is installed",
+        ),
+    };
+    Some(found)
 }
 
 fn session(paths: &Paths) -> Finding {

@@ -76,8 +76,11 @@ pub(crate) fn start(unit: &str) -> Result<(), ManagerError> {
     ask("systemctl", &["start", "--no-block", unit]).map(drop)
 }
 
-/// Begins to restart a unit, from whatever state it is in.
+/// Begins to restart a unit, from whatever state it is in. What runs of it has had its time, and is not asked to end.
 pub(crate) fn restart(unit: &str) -> Result<(), ManagerError> {
+    if let Err(error) = ask("systemctl", &["kill", "--signal=SIGKILL", unit]) {
+        tracing::debug!(%unit, %error, "nothing of the unit runs");
+    }
     ask("systemctl", &["restart", "--no-block", unit]).map(drop)
 }
 

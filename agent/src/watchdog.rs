@@ -146,8 +146,8 @@ impl Watch {
                 changed = self.changes.next() => {
                     match self.trial() {
                         None => return,
-                        Some(now) if now.boot_id == trial.boot_id => {}
-                        // Its first start in this boot has begun its time anew.
+                        Some(now) if is_the_same(&now, &trial) => {}
+                        // Its first start in this boot has begun its time anew, or another one has taken its place.
                         Some(now) => {
                             expires = Instant::now() + expiry::time_left(&now, length);
                             trial = now;
@@ -253,6 +253,14 @@ impl Watch {
         })
         .await
     }
+}
+
+/// Whether nothing has changed but the number of starts.
+fn is_the_same(one: &Trial, other: &Trial) -> bool {
+    one.attempt == other.attempt
+        && one.digest == other.digest
+        && one.boot_id == other.boot_id
+        && one.deadline == other.deadline
 }
 
 async fn stop(terminate: &mut Signal, interrupt: &mut Signal) {

@@ -12,6 +12,8 @@
 mod fleet;
 #[path = "road/helpers.rs"]
 mod helpers;
+#[path = "road/junk.rs"]
+mod junk;
 #[path = "road/node.rs"]
 mod node;
 #[path = "road/refusals.rs"]

@@ -59,8 +59,12 @@ async fn a_node_without_rights_upgrades_through_the_helper() {
     assert_eq!(node.owners(&roots), [0].into());
     supervise.terminate();
     assert!(supervise.wait().await.success());
+    // Nobody else is asked for long from here on.
+    drop(fleet);
+    assert_eq!(node.finding("helper").await["good"], true);
     helper.terminate();
     assert!(helper.wait().await.success());
+    assert_eq!(node.finding("helper").await["good"], false);
     assert_eq!(node.status()["floor"], 1);
 }
 

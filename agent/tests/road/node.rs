@@ -285,6 +285,14 @@ impl Node {
         (found, doctor.status.code().unwrap())
     }
 
+    /// One of the doctor's findings.
+    pub(crate) async fn finding(&self, check: &str) -> serde_json::Value {
+        let (found, _) = self.doctor().await;
+        let mut findings = found["findings"].as_array().unwrap().iter();
+        let finding = findings.find(|finding| finding["check"] == check);
+        finding.unwrap().clone()
+    }
+
     /// Waits until the node itself says that it has a session.
     pub(crate) async fn connected(&self) {
         for _ in 0..600 {
