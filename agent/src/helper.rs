@@ -25,7 +25,7 @@ use crate::account::Account;
 use crate::updater::host::Host;
 
 pub(crate) use client::{Client, ClientError};
-pub(crate) use socket::{Holder, SocketError};
+pub(crate) use socket::SocketError;
 
 /// Where the helper listens, if nobody says otherwise.
 pub(crate) const DEFAULT_SOCKET: &str = "/run/bcd/helper.sock";
@@ -56,17 +56,11 @@ pub(crate) enum HelperError {
     Image(#[source] std::io::Error),
 }
 
-/// Why a helper ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// Somebody stopped it.
-    Stopped,
-    /// Another binary than its own is the confirmed one: the next helper has to be that. Where a service manager holds
-    /// the socket, it starts it.
-    Replaced(Holder),
-}
-
-/// Serves until SIGTERM or SIGINT, or until another binary than its own is confirmed.
-pub(crate) async fn run(helper: &Helper) -> Result<Ended, HelperError> {
-    server::run(helper).await
+/// Serves until SIGTERM or SIGINT. Where another binary than its own is confirmed, the next helper has to be that one: a
+/// service manager that holds the socket starts it, or else `renew` becomes it, and comes back only where it cannot.
+pub(crate) async fn run(
+    helper: Helper,
+    renew: impl Fn(&Host) -> String,
+) -> Result<(), HelperError> {
+    server::run(helper, renew).await
 }

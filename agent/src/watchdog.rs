@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use url::Url;
 
 use crate::changes::Changes;
+use crate::footprint;
 use crate::manager::{self, ManagerError, Standing};
 use crate::updater::expiry::{self, Clock, Expiry};
 use crate::updater::host::{Host, with_causes};
@@ -141,6 +142,7 @@ impl Watch {
         let probe = Probe::begin(&self.watchdog.host, &self.watchdog.gateways, expires);
         let mut trial = first;
         loop {
+            footprint::give_back_code();
             tokio::select! {
                 () = stop(&mut self.terminate, &mut self.interrupt) => return self.stopped().await,
                 changed = self.changes.next() => {

@@ -11,7 +11,7 @@ use super::{CommandError, Global, runtime};
 use crate::Build;
 use crate::account::{Account, DEFAULT_USER};
 use crate::config::Config;
-use crate::helper::{self, DEFAULT_SOCKET, Ended, Helper, Holder};
+use crate::helper::{self, DEFAULT_SOCKET, Helper};
 use crate::updater::host::{Host, with_causes};
 
 /// Write slots and record for a node that runs without the right to
@@ -42,19 +42,13 @@ impl ServeNode {
                 .unwrap_or_else(|| DEFAULT_SOCKET.into()),
             version: build.version,
         };
-        loop {
-            let runtime = runtime()?;
-            let ended = runtime.block_on(helper::run(&helper));
-            runtime.shutdown_background();
-            match ended? {
-                Ended::Stopped | Ended::Replaced(Holder::Manager) => return Ok(()),
-                Ended::Replaced(Holder::Nobody) => {
-                    let error = renew(&helper.host, &config);
-                    // An old helper is better than none.
-                    tracing::error!(error = %with_causes(&error), "the confirmed binary cannot be the helper");
-                }
-            }
-        }
+        let runtime = runtime()?;
+        let ended = runtime.block_on(helper::run(helper, |host| {
+            with_causes(&renew(host, &config))
+        }));
+        // A copy that goes on is not waited for.
+        runtime.shutdown_background();
+        Ok(ended?)
     }
 }
 

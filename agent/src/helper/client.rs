@@ -17,10 +17,13 @@ use bc_protocol::version::Version;
 use thiserror::Error;
 use tokio::net::UnixStream;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::frame::{self, FrameError};
-use super::limits::{ANSWER_PATIENCE, CONNECT_PATIENCE, REPLY_BYTES_MAX, STAGE_PATIENCE};
+use super::limits::{
+    ANSWER_PATIENCE, CONNECT_PATIENCE, RECONNECT_AFTER, RECONNECTS_MAX, REPLY_BYTES_MAX,
+    STAGE_PATIENCE,
+};
 use super::wire::{Activate, Answer, Binary, Cancel, Confirm, Reply, Request, Stage, WireError};
 use crate::updater::attempt::{Attempt, Ending};
 use crate::updater::host::with_causes;
@@ -188,12 +191,29 @@ impl Client {
         Ok(reply)
     }
 
+    /// A helper that becomes the confirmed binary is away for a moment.
+    async fn reach(&self) -> io::Result<UnixStream> {
+        let mut tries = 0;
+        loop {
+            match UnixStream::connect(&self.socket).await {
+                Err(error)
+                    if error.kind() == io::ErrorKind::ConnectionRefused
+                        && tries < RECONNECTS_MAX =>
+                {
+                    tries += 1;
+                    sleep(RECONNECT_AFTER).await;
+                }
+                reached => return reached,
+            }
+        }
+    }
+
     async fn connect(&self) -> Result<UnixStream, ClientError> {
         let unreached = |source| ClientError::Unreached {
             socket: self.socket.clone(),
             source,
         };
-        let stream = UnixStream::connect(&self.socket).await.map_err(unreached)?;
+        let stream = self.reach().await.map_err(unreached)?;
         let found = stream.peer_cred().map_err(unreached)?.uid();
         if found != 0 && found != self.owner {
             let owner = self.owner;

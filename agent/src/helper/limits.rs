@@ -26,6 +26,12 @@ pub(super) const REPLY_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a node waits for a helper to take its request.
 pub(super) const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Tries to reach a helper that is about to listen again, as the binary that was confirmed.
+pub(super) const RECONNECTS_MAX: u32 = 20;
+
+/// The wait between these tries.
+pub(super) const RECONNECT_AFTER: Duration = Duration::from_millis(50);
+
 /// How long a node waits for an answer that needs no copy: a turn, a look at two binaries, a write to a busy disk.
 pub(super) const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 

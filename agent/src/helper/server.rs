@@ -17,13 +17,17 @@ use super::limits::{
     STOP_PATIENCE,
 };
 use super::service::Service;
-use super::socket;
+use super::socket::{self, Holder};
 use super::wire::{Answer, Reply};
-use super::{Ended, Helper, HelperError};
+use super::{Helper, HelperError};
 use crate::footprint;
+use crate::updater::host::Host;
 use crate::updater::running;
 
-pub(super) async fn run(helper: &Helper) -> Result<Ended, HelperError> {
+pub(super) async fn run(
+    helper: Helper,
+    renew: impl Fn(&Host) -> String,
+) -> Result<(), HelperError> {
     let image = running::image_digest().map_err(HelperError::Image)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(HelperError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(HelperError::Signals)?;
@@ -32,9 +36,10 @@ pub(super) async fn run(helper: &Helper) -> Result<Ended, HelperError> {
         version = helper.version, user = %helper.account.uid, holder = ?socket.holder,
         "the helper listens"
     );
-    let service = Arc::new(Service::new(helper.clone()));
+    let host = helper.host.clone();
+    let service = Arc::new(Service::new(helper));
     let mut under_way = JoinSet::new();
-    let ended = loop {
+    loop {
         if under_way.is_empty() {
             footprint::give_back_code();
         }
@@ -47,25 +52,36 @@ pub(super) async fn run(helper: &Helper) -> Result<Ended, HelperError> {
                 }
             },
             Some(_) = under_way.join_next() => {}
-            () = stop(&mut terminate, &mut interrupt) => break Ended::Stopped,
-            () = service.confirmed.notified() => if is_replaced(helper, image) {
-                tracing::info!("another binary is confirmed: the next helper runs it");
-                break Ended::Replaced(socket.holder);
+            () = stop(&mut terminate, &mut interrupt) => break,
+            () = service.confirmed.notified() => if is_replaced(&host, image) {
+                match socket.holder {
+                    Holder::Manager => break,
+                    Holder::Nobody => {
+                        finish(&mut under_way).await;
+                        // An old helper is better than none: it still listens.
+                        let error = renew(&host);
+                        tracing::error!(%error, "the confirmed binary cannot be the helper");
+                    }
+                }
             },
         }
-    };
+    }
     drop(socket);
-    // What has begun ends: whoever asked gets his answer. A copy of half a GiB is not waited for.
+    finish(&mut under_way).await;
+    Ok(())
+}
+
+/// What has begun ends: whoever asked gets his answer. A copy of half a GiB is not waited for.
+async fn finish(under_way: &mut JoinSet<()>) {
     let finished = async { while under_way.join_next().await.is_some() {} };
     if timeout(STOP_PATIENCE, finished).await.is_err() {
         tracing::warn!("a request is broken off");
     }
-    Ok(ended)
 }
 
 /// Whether the confirmed binary is another one than that of this process.
-fn is_replaced(helper: &Helper, image: Sha256) -> bool {
-    let confirmed = helper.host.status().map(|record| record.confirmed().digest);
+fn is_replaced(host: &Host, image: Sha256) -> bool {
+    let confirmed = host.status().map(|record| record.confirmed().digest);
     confirmed.is_ok_and(|confirmed| confirmed != image)
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Socket {
 
 /// Who keeps the socket when this process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holder {
+pub(super) enum Holder {
     /// The service manager: whoever asks next starts the helper anew.
     Manager,
     /// Nobody.
