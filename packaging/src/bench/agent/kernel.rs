@@ -33,12 +33,10 @@ pub(super) fn forget_peak(pid: i32) -> Result<()> {
     super::write(format!("/proc/{pid}/clear_refs").as_ref(), b"5")
 }
 
-/// Bytes that it has made the disk write.
+/// Bytes that it has made the disk write; what was removed before it got there is none.
 pub(super) fn written(pid: i32) -> Result<u64> {
-    number(
-        &fs::read_to_string(format!("/proc/{pid}/io"))?,
-        "write_bytes:",
-    )
+    let io = fs::read_to_string(format!("/proc/{pid}/io"))?;
+    Ok(number(&io, "write_bytes:")?.saturating_sub(number(&io, "cancelled_write_bytes:")?))
 }
 
 /// What all its threads together have used.

@@ -148,7 +148,7 @@ impl Bench {
             Look::Away => (0, 0),
             Look::Counters | Look::Calls => (
                 kernel::peak_kib(pid)?.saturating_sub(before.0),
-                self.written(pid)? - before.1,
+                self.written(pid)?.saturating_sub(before.1),
             ),
         };
         let cpu_ns = kernel::used(pid)?.cpu_ns.saturating_sub(cpu_before);
