@@ -1,5 +1,8 @@
 //! New binaries that are no good, each against a real supervisor and a real gateway: the node ends on the old one, says
 //! why, has gone back once, and its floor is where it was.
+//!
+//! One that is welcomed, holds and crashes minutes later is none of them: no hold is as long as that. It is confirmed,
+//! and is the rollout's to notice.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

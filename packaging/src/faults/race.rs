@@ -2,7 +2,7 @@
 //!
 //! A real helper is asked for one release after the other, with a descriptor of a file whose bytes, length, mapped pages
 //! and name others keep changing. Whatever it answers, nothing may lie in a slot that is not signed. A try is one
-//! request on one connection; the file is good for a tenth of the time, so that most tries cost no installation.
+//! request on one connection; the file is wrong for most of the time, so that most tries cost no installation.
 
 use std::{
     fs::{self, File},
@@ -11,10 +11,10 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::{
     Figures,
@@ -27,6 +27,12 @@ use crate::{build, fleet::now};
 
 /// Bytes of a binary here: one page, so that a try is short.
 const BINARY_BYTES: usize = 4096;
+
+/// Clients that ask at once: while one is answered the next is read.
+const CLIENTS: usize = 6;
+
+/// Tries of a client after which the slots are looked at, whatever was answered.
+const LOOK_EVERY: u64 = 256;
 
 /// How long a build with a deliberate mistake may go without losing. Where nobody else wants the processors it loses
 /// within a second.
@@ -62,6 +68,8 @@ struct Tried {
     tries: u64,
     /// The file was what was signed all the while.
     taken: u64,
+    /// It was copied, and was not.
+    copied: u64,
     /// Something else lies in a slot.
     won: u64,
 }
@@ -99,9 +107,10 @@ fn try_all(bcd: &Path, folder: &Path, tries: u64, tell: &dyn Fn(&str)) -> Result
     let begun = now();
     let tried = race(&yard, Until::Tries(tries))?;
     tell(&format!(
-        "{} tries in {:.0?}, {} of them with a file that was good all the while",
+        "{} tries in {:.0?}: {} copies that were refused, {} of a file that was good all the while",
         tried.tries,
         now() - begun,
+        tried.copied,
         tried.taken
     ));
     ensure!(
@@ -143,65 +152,131 @@ fn race(yard: &Yard, until: Until) -> Result<Tried> {
     let state = yard.folder.join("raced");
     yard.run(&state, &BOOT, &[])?;
     let helper = Helper::start(yard, &state, "race")?;
-    let prey = [Prey::make(yard, 1)?, Prey::make(yard, 2)?];
+    let course = Course {
+        yard,
+        state: &state,
+        helper: &helper,
+        prey: [Prey::make(yard, 1)?, Prey::make(yard, 2)?],
+        turn: AtomicU64::new(0),
+        left: AtomicU64::new(match until {
+            Until::Tries(tries) => tries,
+            Until::Won(_) => u64::MAX,
+        }),
+        until: match until {
+            Until::Tries(_) => None,
+            Until::Won(patience) => Some(now() + patience),
+        },
+        won: AtomicBool::new(false),
+    };
     let over = AtomicBool::new(false);
-    let turn = AtomicU64::new(0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                let now = turn.load(Ordering::Relaxed);
-                if let Some(prey) = prey.get(usize::from(now % 2 == 1)) {
-                    // What it meets is the helper's affair; a name that is gone for a moment is part of it.
-                    drop(prey.change());
-                }
+                // What it meets is the helper's affair; a name that is gone for a moment is part of it.
+                drop(course.prey().1.change());
             }
         });
-        let tried = tries(yard, &state, &helper, (&prey, &turn), until);
+        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(|| course.run())).collect();
+        let mut all = Tried::default();
+        let mut failed = None;
+        for client in clients {
+            match client.join() {
+                Ok(Ok(tried)) => all.add(tried),
+                Ok(Err(error)) => failed = Some(error),
+                Err(_) => failed = Some(anyhow!("a client died")),
+            }
+        }
         over.store(true, Ordering::Relaxed);
-        tried
+        failed.map_or(Ok(all), Err)
     })
 }
 
-fn tries(
-    yard: &Yard,
-    state: &Path,
-    helper: &Helper<'_>,
-    (prey, turn): (&[Prey; 2], &AtomicU64),
-    until: Until,
-) -> Result<Tried> {
-    let begun = now();
-    let mut tried = Tried::default();
-    loop {
-        let over = match until {
-            Until::Tries(tries) => tried.tries >= tries,
-            Until::Won(patience) => tried.won > 0 || now() - begun > patience,
-        };
-        if over {
-            return Ok(tried);
+impl Tried {
+    fn add(&mut self, other: Self) {
+        self.tries += other.tries;
+        self.taken += other.taken;
+        self.copied += other.copied;
+        self.won += other.won;
+    }
+}
+
+/// What all clients of one race have in common.
+struct Course<'a> {
+    yard: &'a Yard,
+    state: &'a Path,
+    helper: &'a Helper<'a>,
+    prey: [Prey; 2],
+    /// Counts the copies that were kept: the release that does not lie in the slot is the one to ask for.
+    turn: AtomicU64,
+    left: AtomicU64,
+    until: Option<Instant>,
+    won: AtomicBool,
+}
+
+impl Course<'_> {
+    /// One client's tries.
+    fn run(&self) -> Result<Tried> {
+        let mut tried = Tried::default();
+        while self.goes_on() {
+            self.once(&mut tried)?;
         }
-        let odd = turn.load(Ordering::Relaxed) % 2 == 1;
-        let prey = prey.get(usize::from(odd)).context("two releases")?;
-        let answer = Request::stage(&prey.section, &prey.open).ask(helper.socket())?;
+        Ok(tried)
+    }
+
+    /// Takes one try off what is left.
+    fn goes_on(&self) -> bool {
+        let is_late = self.until.is_some_and(|until| now() > until);
+        let is_lost = self.until.is_some() && self.won.load(Ordering::Relaxed);
+        let taken = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(1)
+            });
+        !is_late && !is_lost && taken.is_ok()
+    }
+
+    fn prey(&self) -> (u64, &Prey) {
+        let turn = self.turn.load(Ordering::Relaxed);
+        let [even, odd] = &self.prey;
+        (turn, if turn.is_multiple_of(2) { even } else { odd })
+    }
+
+    fn once(&self, tried: &mut Tried) -> Result<()> {
+        let (turn, prey) = self.prey();
+        let answer = Request::stage(&prey.section, &prey.open).ask(self.helper.socket())?;
         let answer = answer.context("I17: the helper went away")?;
         tried.tries += 1;
+        let mut is_to_be_seen = tried.tries.is_multiple_of(LOOK_EVERY);
         match (answer.word.as_str(), answer.code.as_str()) {
-            ("ended", "digest" | "size" | "platform") => {}
+            ("ended", "digest") => tried.copied += 1,
+            ("ended", "size" | "platform") | ("busy", _) => {}
             // Whoever goes by a name may find none.
-            ("ended", "disk") if !yard.is_sound() => {}
+            ("ended", "disk") if !self.yard.is_sound() => {}
             // A binary that was kept and changed would not run either: what counts is what lies there.
             ("done", _) | ("ended", "preflight") => {
                 tried.taken += 1;
-                if !look(state)?.absolute(&yard.known).is_empty() {
-                    tried.won += 1;
-                }
-                // It lies in the slot now: only the other release is copied.
-                turn.fetch_add(1, Ordering::Relaxed);
+                is_to_be_seen = true;
+                // It lies in the slot now: only the other release is copied. Another client may have seen it first.
+                let next = turn + 1;
+                self.turn
+                    .compare_exchange(turn, next, Ordering::Relaxed, Ordering::Relaxed)
+                    .ok();
             }
-            other => bail!(
-                "expected a refusal or a copy, found {other:?}: {}",
-                answer.message
-            ),
+            other => {
+                let message = answer.message;
+                bail!("expected a refusal or a copy, found {other:?}: {message}")
+            }
         }
+        if is_to_be_seen && self.is_unsigned() {
+            tried.won += 1;
+            self.won.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Whether something lies in a slot that nobody signed. What is renamed while one looks is looked at next time.
+    fn is_unsigned(&self) -> bool {
+        look(self.state).is_ok_and(|seen| !seen.absolute(&self.yard.known).is_empty())
     }
 }
 
@@ -253,16 +328,16 @@ impl Prey {
         let at = BINARY_BYTES as u64 - 1;
         for _ in 0..16 {
             self.kept.write_all_at(&[self.last], at)?;
-            for wrong in 1..4 {
+            for wrong in 1..16 {
                 self.kept.write_all_at(&[self.last ^ wrong], at)?;
             }
         }
-        // Shorter for a while, and whole again.
+        // Shorter for a moment, and as long again.
         self.kept.set_len(at)?;
+        self.kept.write_all_at(&[!self.last], at)?;
         // The name leads to another file for a while.
         fs::rename(&self.path, &self.aside)?;
         fs::hard_link(&self.bad, &self.path)?;
-        std::thread::yield_now();
         fs::rename(&self.aside, &self.path)?;
         Ok(())
     }
