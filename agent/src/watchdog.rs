@@ -118,6 +118,7 @@ impl Watch {
             if let Some(trial) = self.trial() {
                 return Heard::Trial(Box::new(trial));
             }
+            footprint::give_back_code();
             tokio::select! {
                 () = stop(&mut self.terminate, &mut self.interrupt) => return Heard::Stop,
                 changed = self.changes.next() => if let Err(error) = changed {

@@ -18,10 +18,11 @@ use std::{
     io::Write as _,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
+    process::Command,
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use nix::unistd::geteuid;
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
@@ -35,7 +36,7 @@ use self::{
     sysupdate::Sysupdate,
     update::{Bench, Look, Update},
 };
-use crate::build;
+use crate::{build, fleet::Service};
 
 /// How long a node is left alone before anything is looked at.
 const SETTLE: Duration = Duration::from_secs(4);
@@ -195,6 +196,7 @@ async fn measure(
         binary_bytes: fs::metadata(agent)?.len(),
         idle,
         helped,
+        watchdog_kib: watchdog(agent, &folder.path().join("watched")).await?,
         written_ratio: median(written(&tens, Size::Ten))
             .max(median(written(&hundreds, Size::Hundred))),
         extra_mib: all()
@@ -271,6 +273,24 @@ async fn helped(agent: &Path, folder: &Path) -> Result<Helped> {
         helper_kib,
         written_ratio: written_ratio(&ten, Size::Ten),
     })
+}
+
+/// The memory of a watchdog that waits for a trial.
+async fn watchdog(agent: &Path, folder: &Path) -> Result<u64> {
+    fs::create_dir_all(folder)?;
+    let config = node::configure(agent, folder, "", &[])?;
+    let booted = Command::new(agent)
+        .args(["boot", "--log", "off", "--config"])
+        .arg(&config)
+        .status()?;
+    ensure!(booted.success(), "bcd boot: {booted}");
+    let mut watchdog = Service::new("watchdog", agent, folder);
+    watchdog.args(["watchdog", "--restart", "true", "--config"]);
+    watchdog.arg(&config).start()?;
+    tokio::time::sleep(SETTLE).await;
+    watchdog.check()?;
+    let pid = watchdog.pid().context("no watchdog")?;
+    kernel::rss_kib(i32::try_from(pid)?)
 }
 
 fn ratios(rounds: &[Round]) -> Ratios {

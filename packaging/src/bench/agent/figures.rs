@@ -9,6 +9,7 @@ pub struct Figures {
     pub(super) idle: Idle,
     /// Only root can have a helper.
     pub(super) helped: Option<Helped>,
+    pub(super) watchdog_kib: u64,
     pub(super) ten: Ratios,
     pub(super) hundred: Ratios,
     pub(super) written_ratio: f64,
@@ -50,7 +51,7 @@ impl fmt::Display for Figures {
         let mib = |kib: u64| kib as f64 / 1024.0;
         write!(
             f,
-            "binary_mb={:.2} rss_mib={:.2} supervisor_mib={:.2} {}wakeups_per_s={:.3} cpu_ms_per_min={:.2} ",
+            "binary_mb={:.2} rss_mib={:.2} supervisor_mib={:.2} {}watchdog_mib={:.2} wakeups_per_s={:.3} cpu_ms_per_min={:.2} ",
             self.binary_bytes as f64 / 1e6,
             mib(self.idle.node_kib),
             mib(self.idle.supervisor_kib),
@@ -59,6 +60,7 @@ impl fmt::Display for Figures {
                 mib(helped.helper_kib),
                 helped.written_ratio
             )),
+            mib(self.watchdog_kib),
             self.idle.wakeups_per_second,
             self.idle.cpu_ms_per_minute,
         )?;

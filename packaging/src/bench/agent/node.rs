@@ -61,17 +61,8 @@ impl Node {
             SigningKey::from_scalar(&[7; 32])?,
             SigningKey::from_scalar(&[8; 32])?,
         ];
-        let [one, other] = keys.each_ref().map(|key| key.pin());
-        let state = folder.join("state");
-        gateway.enrol(&state.join("identity"))?;
-        let config = folder.join("bcd.toml");
-        let text = format!(
-            "state_dir = \"{}\"\npackage_binary = \"{}\"\n[node]\n{user}\n[update]\nrelease_pins = [\"{one}\", \"{other}\"]\n\
-             threshold = 2\nwatchdog_deadline = \"60s\"\nstable_for = \"100ms\"\n",
-            state.display(),
-            agent.display(),
-        );
-        super::write(&config, text.as_bytes())?;
+        gateway.enrol(&folder.join("state/identity"))?;
+        let config = configure(agent, folder, user, &keys)?;
         let mut supervisor = Service::new("supervise", agent, folder);
         supervisor.arg("supervise").arg("--config").arg(&config);
         supervisor.start()?;
@@ -173,6 +164,36 @@ impl Node {
         }
         Ok(counting)
     }
+}
+
+/// Writes the configuration of a node in `folder`.
+pub(super) fn configure(
+    agent: &Path,
+    folder: &Path,
+    user: &str,
+    signers: &[SigningKey],
+) -> Result<PathBuf> {
+    let stranger = [SigningKey::from_scalar(&[9; 32])?];
+    let signers = if signers.is_empty() {
+        &stranger
+    } else {
+        signers
+    };
+    let pins: Vec<_> = signers
+        .iter()
+        .map(|key| format!("\"{}\"", key.pin()))
+        .collect();
+    let text = format!(
+        "state_dir = \"{}\"\npackage_binary = \"{}\"\n[node]\n{user}\n[update]\nrelease_pins = [{}]\n\
+         threshold = {}\nwatchdog_deadline = \"60s\"\nstable_for = \"100ms\"\n",
+        folder.join("state").display(),
+        agent.display(),
+        pins.join(", "),
+        pins.len(),
+    );
+    let config = folder.join("bcd.toml");
+    super::write(&config, text.as_bytes())?;
+    Ok(config)
 }
 
 /// Counts until the traced process has ended.
