@@ -7,7 +7,11 @@ use crate::{
     access::{action::Action, decide::Resource},
     api::release::{GetRelease, ListReleases, RegisterRelease, Release, Releases},
     clock::Moment,
-    release::store::{self, Registrar},
+    release::{
+        admit::Verdict,
+        store::{self, Registrar},
+    },
+    spec,
 };
 
 pub(super) async fn register(
@@ -21,14 +25,17 @@ pub(super) async fn register(
         actor: caller.name(),
     };
     let published = request.manifest.get().as_bytes();
-    let release = store::register(
-        &app.services.db,
-        published,
-        &app.services.trust,
-        by,
-        Moment::now(),
-    )
-    .await?;
+    let services = &app.services;
+    let (release, verdict) =
+        store::register(&services.db, published, &services.trust, by, Moment::now()).await?;
+    match verdict {
+        Verdict::Stored | Verdict::New => {}
+        // Those that have not installed it yet need the manifest that has not expired.
+        Verdict::Renewal => {
+            let version = release.manifest.version();
+            services.tell_stale(spec::store::carrying(&services.db, version).await?);
+        }
+    }
     Ok(Json(release.into()))
 }
 

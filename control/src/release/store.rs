@@ -96,14 +96,15 @@ pub(crate) struct Registrar<'a> {
     pub actor: &'a str,
 }
 
-/// Judges published bytes and, if they are good, stores them: all in one transaction, or nothing.
+/// Judges published bytes and, if they are good, stores them: all in one transaction, or nothing. Whoever renews tells the
+/// nodes that have the release as their target.
 pub(crate) async fn register(
     db: &Db,
     published: &[u8],
     trust: &Trust,
     by: Registrar<'_>,
     now: Moment,
-) -> Result<Registered, ReleaseError> {
+) -> Result<(Registered, Verdict), ReleaseError> {
     let at = now.timestamp().map_err(|_| ReleaseError::Clock { now })?;
     let candidate = verify(published, trust, PRODUCT, at)?;
     let mut tx = db.begin().await?;
@@ -135,9 +136,10 @@ pub(crate) async fn register(
     // Read back before the commit: what was accepted is what will be served.
     let release = by_version(&mut tx, candidate.version(), trust).await?;
     tx.commit().await?;
-    release.ok_or_else(|| ReleaseError::NotRegistered {
+    let release = release.ok_or_else(|| ReleaseError::NotRegistered {
         version: candidate.version().clone(),
-    })
+    })?;
+    Ok((release, verdict))
 }
 
 /// What is registered under the candidate's version. Where today's pins no longer cover it, a key that the candidate

@@ -8,6 +8,7 @@ use bc_protocol::{
     release::Trust,
     sequence::ReleaseFloor,
     spec::{DaemonSection, NodeSpec},
+    version::Version,
 };
 use thiserror::Error;
 
@@ -18,7 +19,7 @@ use crate::{
         Conn, Db, Row,
         column::{moment, number, parsed, parsed_option, undecodable},
         contention::{lock_nodes, retried},
-        query,
+        query, query_scalar,
     },
     release::store::{ReleaseError, by_version},
     rollout::target::{Target, Unfit},
@@ -65,6 +66,21 @@ pub(crate) async fn desired(
     let mut snapshot = db.reader().begin().await?;
     let read = read(&mut snapshot, node, trust, downloads_url).await?;
     Ok(read.and_then(|read| read.section.zip(read.origin)))
+}
+
+/// Nodes that are online and whose newest spec names a version. Those that are away read it when they return.
+pub(crate) async fn carrying(db: &Db, version: &Version) -> Result<Vec<NodeId>, ReleaseError> {
+    let ids: Vec<String> = query_scalar(
+        "SELECT n.id FROM nodes n JOIN node_facts f ON f.node_id = n.id
+         WHERE n.spec_version = $1 AND n.removed_at IS NULL AND f.online = 1 ORDER BY n.id",
+    )
+    .bind(version.as_str())
+    .fetch_all(db.reader())
+    .await?;
+    let parsed = ids
+        .iter()
+        .map(|id| id.parse().map_err(|source| undecodable("id", source)));
+    Ok(parsed.collect::<Result<_, sqlx::Error>>()?)
 }
 
 /// Gives a spec that has changed its new generation. It is computed again under the lock: what was read before may be
