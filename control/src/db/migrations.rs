@@ -35,6 +35,7 @@ const HISTORY: &[Step] = &[
     step!("fleet/0003_processes"),
     step!("rollout/0002_late"),
     step!("command/0001_commands"),
+    step!("rollout/0003_waiting"),
 ];
 
 /// How many there are.

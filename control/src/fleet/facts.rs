@@ -5,6 +5,7 @@
 //! condition. It decides nothing about rollouts: their passes read these rows.
 
 mod notice;
+mod restart;
 mod row;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -216,6 +217,7 @@ async fn open(
     if newer {
         notice::attempts(tx, &before, &opened.facts, from.now);
     }
+    restart::note(tx, &before, opened, from.now).await?;
     notice::presence(tx, &before, from.now).await?;
     late::look_again(tx, &opened.node).await?;
     Ok(())
@@ -305,6 +307,9 @@ struct Before {
     removed: bool,
     online: bool,
     held: bool,
+    /// The start of the daemon that was known last, and the digest of the binary that it ran.
+    started: Option<String>,
+    digest: Option<String>,
     stored: Option<StoredSession>,
     attempt: Option<(String, bool)>,
     version: Option<String>,
@@ -321,6 +326,7 @@ impl Before {
     async fn read(tx: &mut Tx, node: &NodeId) -> Result<Option<Self>, sqlx::Error> {
         let row = query(
             "SELECT n.tenant, n.removed_at, f.connect_seq, f.session_id, f.gateway_id, f.online, f.version, f.held,
+                    f.started, f.digest,
                     f.attempt_id, f.attempt_final = 1 OR f.attempt_outcome = 'confirmed' AS attempt_ended
              FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id WHERE n.id = $1",
         )
@@ -347,6 +353,8 @@ impl Before {
             removed: row.try_get::<Option<i64>>("removed_at")?.is_some(),
             online: row.try_get::<Option<bool>>("online")?.unwrap_or(false),
             held: row.try_get::<Option<&str>>("held")?.is_some(),
+            started: row.try_get("started")?,
+            digest: row.try_get("digest")?,
             stored,
             attempt: attempt.zip(ended),
             version: row.try_get("version")?,

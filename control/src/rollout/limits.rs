@@ -44,3 +44,9 @@ pub(crate) const LISTED_MAX: i64 = 100;
 
 /// Late nodes that a pass looks at beyond those that it has room for, in case some cannot go.
 pub(crate) const LATE_SPARE: u32 = 32;
+
+/// Rows of the open wave that a pass looks at whatever they wait for.
+pub(crate) const PENDING_SAMPLE: u32 = 32;
+
+/// Rows of a pool that a pass looks at beyond those that may start, in case some cannot.
+pub(crate) const PENDING_SPARE: u32 = 8;

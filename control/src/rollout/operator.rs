@@ -81,7 +81,7 @@ fn pause(pass: &mut Pass<'_>, reason: &str) {
 
 /// Accepts what the gate would shut for: failures so far, and a wave that tried nothing.
 fn resume(pass: &mut Pass<'_>) {
-    let failed = pass.failed_or_lost();
+    let failed = pass.failed_or_regressed();
     let untried = pass.wave_is_untried();
     let head = &mut pass.plan.head;
     head.state = RolloutState::Running;

@@ -3,7 +3,10 @@
 //! Read in the transaction that the plan is written in. Holds what can change something: the open wave, what is in
 //! flight, places that are still held, counters. Whole fleets are in it as counters only.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use bc_protocol::{
     id::{AttemptId, NodeId, PoolId, RolloutId},
@@ -34,20 +37,35 @@ pub(crate) struct Snapshot {
     pub pools: BTreeMap<PoolId, Pool>,
     /// Rows in flight, in order.
     pub flights: Vec<Flight>,
-    /// Pending rows of the open wave, in order; and those of later waves whose node is out of scope by now.
+    /// Pending rows of the open wave whose turn it is, in order; and those of later waves whose node is out of scope by now.
     pub pending: Vec<Waiting>,
+    /// Whether they are all of the open wave.
+    pub extent: Extent,
     /// Settled rows whose node still holds a place.
     pub lingering: Vec<Lingering>,
     /// Failed rows of the open wave, by code.
     pub troubles: BTreeMap<String, u32>,
     /// Succeeded rows of the open wave whose node has gone offline since.
     pub lost: Vec<Lost>,
+    /// Succeeded rows of the open wave whose node has restarted twice since, with nobody asking for it.
+    pub unsteady: BTreeSet<NodeId>,
     /// What the release offers.
     pub offer: Offer,
     /// Why nothing starts in the whole tenant, if nothing does.
     pub freeze: Option<Freeze>,
     /// The surroundings.
     pub context: Context,
+}
+
+/// How much of the open wave's pending rows a snapshot holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All of them.
+    Whole,
+    /// Those whose turn it is. Of them or of those in flight, somebody can be reached.
+    Part,
+    /// Those whose turn it is. Only of the others somebody can be reached.
+    PartAndOnline,
 }
 
 /// An operator's word that nothing starts in a tenant.

@@ -15,6 +15,7 @@ pub(crate) mod read;
 pub(crate) mod retry;
 
 mod node;
+mod pending;
 mod queries;
 
 use bc_protocol::id::{NodeId, RolloutId};

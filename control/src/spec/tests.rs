@@ -11,6 +11,7 @@ use std::{sync::Arc, time::Duration};
 use bc_protocol::id::NodeId;
 use tokio_util::sync::CancellationToken;
 
+use super::store;
 use crate::{
     api::rollout::{AbortRollout, RolloutState, RowState},
     clock::Moment,
@@ -245,5 +246,89 @@ async fn places_outlive_rollouts_and_are_given_back() {
             fleet.count("disruptions").await
         ),
         (0, 0)
+    );
+}
+
+/// A node that has a release as its target and has not installed it needs the manifest that has not expired.
+#[tokio::test]
+async fn whoever_has_a_release_as_its_target_hears_of_its_renewal() {
+    let fleet = Fleet::of(&[(3, 0)]).await;
+    let id = fleet.create("1.1.0").await.unwrap().id;
+    fleet.pass().await;
+    let version = "1.1.0".parse().unwrap();
+    let carrying = async || store::carrying(&fleet.services.db, &version).await.unwrap();
+    let told = states(&fleet.get(&id).await, RowState::Upgrading);
+    fleet.spec(&told[0]).await;
+    assert_eq!(carrying().await, told);
+    fleet.leave(&told[0]).await;
+    assert!(carrying().await.is_empty(), "it reads it when it returns");
+}
+
+/// A daemon that starts twice with the same binary, with nobody asking for it, counts against its wave.
+#[tokio::test]
+async fn a_node_that_restarts_by_itself_shuts_the_gate() {
+    let mut fleet = Fleet::of(&[(2, 0)]).await;
+    let soaking = crate::api::rollout::CreateRollout {
+        soak_seconds: Some(600.0),
+        ..fleet::request("1.1.0")
+    };
+    let id = service::create(&fleet.services, "alice", soaking)
+        .await
+        .unwrap()
+        .id;
+    fleet.pass().await;
+    let node = states(&fleet.get(&id).await, RowState::Upgrading).remove(0);
+    fleet.restarts(&node).await;
+    fleet.obeys(&node).await;
+    fleet.pass().await;
+    for expected in [RolloutState::Running, RolloutState::Paused] {
+        fleet.restarts(&node).await;
+        fleet.pass().await;
+        assert_eq!(fleet.get(&id).await.state, expected);
+    }
+    let reason = fleet.get(&id).await.reason.unwrap();
+    assert!(reason.ends_with("most often restarted"), "{reason}");
+}
+
+/// A wave with more nodes than a pass looks at, of which many are away: whoever can be reached has his turn, and at the
+/// end the others are passed over.
+#[tokio::test]
+async fn a_wave_larger_than_what_a_pass_reads() {
+    let mut fleet = Fleet::of(&[(90, 100_000), (20, 0)]).await;
+    let everything = crate::api::rollout::CreateRollout {
+        waves: Some(vec!["100".parse().unwrap()]),
+        ..fleet::request("1.1.0")
+    };
+    let id = service::create(&fleet.services, "alice", everything)
+        .await
+        .unwrap()
+        .id;
+    let order: Vec<NodeId> = fleet
+        .get(&id)
+        .await
+        .node_list
+        .unwrap()
+        .into_iter()
+        .map(|row| row.node_id)
+        .collect();
+    for node in &order[..50] {
+        fleet.leave(node).await;
+    }
+    for _ in 0..30 {
+        fleet.pass().await;
+        let flying = fleet.get(&id).await.nodes.upgrading;
+        assert!(flying <= 10, "I21: {flying}");
+        for node in &order[50..] {
+            fleet.obeys(node).await;
+        }
+    }
+    let nodes = fleet.get(&id).await.nodes;
+    assert_eq!((nodes.succeeded, nodes.pending), (60, 50));
+    let later = || Moment::now().plus(Duration::from_secs(3600));
+    controller::pass(&fleet.services, &id, later).await.unwrap();
+    let ended = fleet.get(&id).await;
+    assert_eq!(
+        (ended.state, ended.nodes.skipped),
+        (RolloutState::Completed, 50)
     );
 }

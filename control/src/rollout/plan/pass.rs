@@ -165,7 +165,7 @@ impl<'a> Pass<'a> {
         if self.plan.head.state != RolloutState::Running {
             return;
         }
-        let failed = self.failed_or_lost();
+        let failed = self.failed_or_regressed();
         let wave = self.open_wave();
         let waves = u32::try_from(self.plan.waves.len()).unwrap_or(u32::MAX);
         let shut = gate::judge(gate::Wave {
@@ -192,20 +192,26 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Nodes of the open wave that failed, or succeeded and have been away for long since.
-    pub(in crate::rollout) fn failed_or_lost(&mut self) -> u32 {
-        let mut failed = self.open_wave().rows.failed;
+    /// Nodes of the open wave that failed, or succeeded and have been away for long or restarted by themselves since.
+    pub(in crate::rollout) fn failed_or_regressed(&mut self) -> u32 {
         let snapshot = self.snapshot;
+        let mut regressed: BTreeMap<&NodeId, &str> = snapshot
+            .unsteady
+            .iter()
+            .map(|node| (node, "restarted"))
+            .collect();
         for lost in &snapshot.lost {
             match snapshot.context.away_from(lost.since) {
-                Some(at) if at <= self.now => {
-                    failed = failed.saturating_add(1);
-                    let nodes = self.troubles.entry("offline".to_owned()).or_default();
-                    *nodes = nodes.saturating_add(1);
-                }
+                Some(at) if at <= self.now => drop(regressed.insert(&lost.node, "offline")),
                 Some(at) => self.wake(at, Wakeup::Lost),
                 None => {}
             }
+        }
+        let mut failed = self.open_wave().rows.failed;
+        for code in regressed.into_values() {
+            failed = failed.saturating_add(1);
+            let nodes = self.troubles.entry(code.to_owned()).or_default();
+            *nodes = nodes.saturating_add(1);
         }
         failed
     }

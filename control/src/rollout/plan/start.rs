@@ -13,7 +13,7 @@ use crate::{
         budget::Taken,
         hold::Hold,
         limits,
-        snapshot::{Node, Offer, Presence, Said, Trouble, Waiting},
+        snapshot::{Extent, Node, Offer, Presence, Said, Trouble, Waiting},
         target::Unfit,
     },
 };
@@ -44,13 +44,18 @@ impl<'a> Pass<'a> {
             return;
         }
         let mut away = Vec::new();
-        let mut moves = self.flies_online();
+        let mut moves = self.flies_online() || self.snapshot.extent == Extent::PartAndOnline;
         for waiting in self.candidates() {
             match self.consider(waiting) {
                 Considered::Moves => moves = true,
                 Considered::Away(since) => away.push((waiting, since)),
                 Considered::Skipped => {}
             }
+        }
+        if !moves && self.snapshot.extent == Extent::Part {
+            // Whoever could be reached has just settled or was passed over: now the others are to be looked at.
+            self.plan.follow = Follow::Again;
+            return;
         }
         for (waiting, since) in away {
             if moves {

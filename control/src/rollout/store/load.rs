@@ -1,9 +1,12 @@
 //! Reads one rollout as a pass needs it, in the transaction of that pass.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use bc_protocol::{
-    id::{PoolId, RolloutId},
+    id::{NodeId, PoolId, RolloutId},
     release::Trust,
     share::Share,
 };
@@ -11,6 +14,7 @@ use bc_protocol::{
 use super::{
     StoreError, freeze,
     node::{self, UnknownWord},
+    pending::{self, Turn},
     queries,
 };
 use crate::{
@@ -26,7 +30,7 @@ use crate::{
         budget::Budget,
         snapshot::{
             Context, Flight, Head, Lingering, Lost, Offer, Origin, Place, Pool, Scope, Snapshot,
-            Tally, Terms, Waiting,
+            Tally, Terms,
         },
         target::Target,
     },
@@ -63,18 +67,30 @@ pub(crate) async fn snapshot(
     let open = Open {
         id,
         wave: head.wave,
-        scope: terms.scope,
         created_at: moment(&row, "created_at")?,
     };
+    let (waves, pools) = (waves(conn, id).await?, pools(conn, id).await?);
+    let flights = flights(conn, id).await?;
+    let turn = Turn {
+        id,
+        wave: head.wave,
+        scope: terms.scope,
+        waiting: open_tally(&waves, &head).rows.pending,
+        pools: &pools,
+        flights: &flights,
+    };
+    let (pending, extent) = pending::pending(conn, turn).await?;
     Ok(Some(Snapshot {
         revision: number(&row, "revision")?,
-        waves: waves(conn, id).await?,
-        pools: pools(conn, id).await?,
-        flights: flights(conn, id).await?,
-        pending: pending(conn, open).await?,
+        waves,
+        pools,
+        flights,
+        pending,
+        extent,
         lingering: lingering(conn, id).await?,
         troubles: troubles(conn, open).await?,
         lost: lost(conn, open).await?,
+        unsteady: unsteady(conn, open).await?,
         offer: offer(conn, &terms, around.trust).await?,
         freeze: freeze::read(conn, &tenant).await?,
         context: Context {
@@ -87,12 +103,18 @@ pub(crate) async fn snapshot(
     }))
 }
 
+fn open_tally(waves: &[Tally], head: &Head) -> Tally {
+    let open = usize::try_from(head.wave).ok();
+    open.and_then(|open| waves.get(open))
+        .copied()
+        .unwrap_or_default()
+}
+
 /// The wave that is open.
 #[derive(Clone, Copy)]
 struct Open<'a> {
     id: &'a RolloutId,
     wave: u32,
-    scope: Scope,
     created_at: Moment,
 }
 
@@ -225,37 +247,6 @@ pub(super) fn place(row: &Row) -> Result<Place, sqlx::Error> {
     })
 }
 
-async fn pending(conn: &mut Conn, open: Open<'_>) -> Result<Vec<Waiting>, sqlx::Error> {
-    let mut rows = query(queries::PENDING)
-        .bind(open.id.as_str())
-        .bind(open.wave)
-        .fetch_all(&mut *conn)
-        .await?;
-    rows.extend(out_of_scope_later(conn, open).await?);
-    rows.iter()
-        .map(|row| {
-            Ok(Waiting {
-                row: node::row(row)?,
-                disrupted_by: row.try_get("disrupted_by")?,
-                node: node::node(row)?,
-            })
-        })
-        .collect()
-}
-
-async fn out_of_scope_later(conn: &mut Conn, open: Open<'_>) -> Result<Vec<Row>, sqlx::Error> {
-    let passes_maintenance = match open.scope {
-        Scope::NotInMaintenance => true,
-        Scope::MaintenanceToo => false,
-    };
-    query(queries::OUT_OF_SCOPE)
-        .bind(open.id.as_str())
-        .bind(open.wave)
-        .bind(passes_maintenance)
-        .fetch_all(conn)
-        .await
-}
-
 async fn lingering(conn: &mut Conn, id: &RolloutId) -> Result<Vec<Lingering>, sqlx::Error> {
     let rows = query(queries::LINGERING)
         .bind(id.as_str())
@@ -299,6 +290,16 @@ async fn lost(conn: &mut Conn, open: Open<'_>) -> Result<Vec<Lost>, sqlx::Error>
             })
         })
         .collect()
+}
+
+async fn unsteady(conn: &mut Conn, open: Open<'_>) -> Result<BTreeSet<NodeId>, sqlx::Error> {
+    let rows = query(queries::UNSTEADY)
+        .bind(open.id.as_str())
+        .bind(open.wave)
+        .bind(open.created_at.millis())
+        .fetch_all(conn)
+        .await?;
+    rows.iter().map(|row| parsed(row, "node_id")).collect()
 }
 
 /// What its release offers now.

@@ -21,19 +21,56 @@ pub(super) const FLIGHTS: &str = concat!(
      WHERE r.rollout_id = $1 AND r.place = i.place ORDER BY r.place"
 );
 
-/// Pending rows of one wave, in order.
+/// What is asked of a pending row at a place of `i`.
+macro_rules! waiting_at {
+    () => {
+        concat!(
+            " SELECT ",
+            columns!(),
+            ", (SELECT min(d.reason) FROM disruptions d WHERE d.node_id = r.node_id) AS disrupted_by
+             FROM i CROSS JOIN rollout_nodes r
+             JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
+             WHERE r.rollout_id = $1 AND r.place = i.place ORDER BY r.place"
+        )
+    };
+}
+
+/// The first pending rows of one wave, in order.
 pub(super) const PENDING: &str = concat!(
     "WITH i AS MATERIALIZED (
-         SELECT place FROM rollout_nodes WHERE rollout_id = $1 AND state = 'pending' AND wave = $2)
-     SELECT ",
-    columns!(),
-    ", (SELECT min(d.reason) FROM disruptions d WHERE d.node_id = r.node_id) AS disrupted_by
-     FROM i CROSS JOIN rollout_nodes r
-     JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
-     WHERE r.rollout_id = $1 AND r.place = i.place ORDER BY r.place"
+         SELECT place FROM rollout_nodes WHERE rollout_id = $1 AND state = 'pending' AND wave = $2
+         ORDER BY place LIMIT $3)",
+    waiting_at!()
 );
 
-/// Pending rows of later waves whose node is removed, in maintenance or in an archived pool. Read from the few such
+/// The first pending rows of one wave and pool whose node can be reached and that nothing else disrupts.
+pub(super) const PENDING_OF_POOL: &str = concat!(
+    "WITH i AS MATERIALIZED (
+         SELECT w.place FROM rollout_nodes w CROSS JOIN node_facts v
+         WHERE w.rollout_id = $1 AND w.state = 'pending' AND w.wave = $2 AND w.pool_id = $3
+           AND v.node_id = w.node_id AND v.online = 1
+           AND NOT EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = w.node_id)
+         ORDER BY w.place LIMIT $4)",
+    waiting_at!()
+);
+
+/// Pools of which nodes of one wave wait. They are found one by one in the index, however many nodes each has.
+pub(super) const POOLS_WAITING: &str = "
+    WITH RECURSIVE p (pool_id) AS (
+        SELECT min(pool_id) FROM rollout_nodes WHERE rollout_id = $1 AND state = 'pending' AND wave = $2
+        UNION ALL
+        SELECT (SELECT min(w.pool_id) FROM rollout_nodes w
+                WHERE w.rollout_id = $1 AND w.state = 'pending' AND w.wave = $2 AND w.pool_id > p.pool_id)
+        FROM p WHERE p.pool_id IS NOT NULL)
+    SELECT pool_id FROM p WHERE pool_id IS NOT NULL";
+
+/// Somebody of one wave who waits and can be reached.
+pub(super) const PENDING_ONLINE: &str = "
+    SELECT w.place FROM rollout_nodes w CROSS JOIN node_facts v
+    WHERE w.rollout_id = $1 AND w.state = 'pending' AND w.wave = $2 AND v.node_id = w.node_id AND v.online = 1
+    LIMIT 1";
+
+/// Pending rows of this wave and later ones whose node is removed, in maintenance or in an archived pool. Read from the few such
 /// nodes, not from the many rows that wait.
 pub(super) const OUT_OF_SCOPE: &str = concat!(
     "WITH i AS MATERIALIZED (
@@ -49,7 +86,7 @@ pub(super) const OUT_OF_SCOPE: &str = concat!(
     ", NULL AS disrupted_by
      FROM i CROSS JOIN rollout_nodes r
      JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
-     WHERE r.node_id = i.id AND r.rollout_id = $1 AND r.state = 'pending' AND r.wave > $2 ORDER BY r.place"
+     WHERE r.node_id = i.id AND r.rollout_id = $1 AND r.state = 'pending' AND r.wave >= $2 ORDER BY r.place"
 );
 
 /// Settled rows whose node still holds a place; where the rollout has a late row of the node, that row answers for it.
@@ -78,14 +115,23 @@ pub(super) const LOST: &str = "
     WHERE r.node_id = f.node_id AND r.rollout_id = $1 AND f.online = 0 AND f.since >= $3
       AND r.wave = $2 AND r.state = 'succeeded' AND f.since >= r.finished_at";
 
+/// Succeeded rows of one wave whose node has restarted twice since by itself.
+pub(super) const UNSTEADY: &str = "
+    SELECT f.node_id
+    FROM node_facts f CROSS JOIN rollout_nodes r
+    WHERE r.node_id = f.node_id AND r.rollout_id = $1 AND f.restarted_before_at >= $3
+      AND r.wave = $2 AND r.state = 'succeeded' AND f.restarted_before_at >= r.finished_at";
+
 #[cfg(test)]
 mod tests {
-    use super::{FLIGHTS, LINGERING, LOST, OUT_OF_SCOPE, PENDING, TROUBLES};
+    use super::{
+        FLIGHTS, LINGERING, LOST, OUT_OF_SCOPE, PENDING, PENDING_OF_POOL, PENDING_ONLINE,
+        POOLS_WAITING, TROUBLES, UNSTEADY,
+    };
     use crate::db::{Conn, query, query_text, tests::fresh};
 
     /// What the database would do for a query, a step a line.
     async fn steps(conn: &mut Conn, text: &str) -> String {
-        let binds = text.matches("$2").count().min(1) + text.matches("$3").count().min(1);
         let explained = match conn {
             Conn::Sqlite(_) => query_text(format!("EXPLAIN QUERY PLAN {text}")),
             Conn::Postgres(_) => {
@@ -101,7 +147,16 @@ mod tests {
         };
         let explained = match conn {
             Conn::Sqlite(_) => explained,
-            Conn::Postgres(_) => (0..binds).fold(explained, |query, _| query.bind(1_i64)),
+            Conn::Postgres(_) => ["$2", "$3", "$4"]
+                .into_iter()
+                .filter(|bind| text.contains(bind))
+                .fold(explained, |query, bind| {
+                    if text.contains(&format!("pool_id = {bind}")) {
+                        query.bind("pool_x")
+                    } else {
+                        query.bind(1_i64)
+                    }
+                }),
         };
         let rows = explained.fetch_all(&mut *conn).await.unwrap();
         let column = match conn {
@@ -120,17 +175,21 @@ mod tests {
         for (query, index) in [
             (FLIGHTS, "rollout_nodes_by_state"),
             (PENDING, "rollout_nodes_by_state"),
+            (PENDING_OF_POOL, "rollout_nodes_waiting"),
+            (POOLS_WAITING, "rollout_nodes_waiting"),
+            (PENDING_ONLINE, "rollout_nodes"),
             (OUT_OF_SCOPE, "nodes_out_of_scope"),
             (LINGERING, "disruptions_by_reason"),
             (TROUBLES, "rollout_nodes_by_state"),
             (LOST, "node_facts_by_presence"),
+            (UNSTEADY, "node_facts_by_restart"),
         ] {
             let steps = steps(&mut tx, query).await;
             if matches!(*tx, Conn::Sqlite(_)) {
                 assert!(steps.contains(index), "{index} is not used:\n{steps}");
             }
             let everything = |step: &str| {
-                (step.starts_with("SCAN") && step != "SCAN i")
+                (step.starts_with("SCAN") && !["SCAN i", "SCAN p"].contains(&step))
                     || step.contains("USING PRIMARY KEY (rollout_id=?)")
                     || step.contains("Seq Scan")
             };

@@ -200,6 +200,7 @@ fn node(world: &mut World, place: usize, what: &str) {
         }
         "rests" => world.said(place).working_on = None,
         "tries" => world.said(place).trial = world.rows[place].attempt.clone(),
+        "restarts" => world.restart(place),
         "leaves" => world.nodes[place].presence = Presence::Offline(world.now),
         "returns" => world.nodes[place].presence = Presence::Online,
         "held" => world.said(place).held = Some(object.to_owned()),

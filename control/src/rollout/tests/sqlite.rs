@@ -11,6 +11,7 @@ use super::{
     world::{NEW, OLD, Setup, World},
 };
 use crate::{
+    clock::Moment,
     db::{Db, Tx, query, tests::fresh},
     fleet::disruption,
     rollout::{
@@ -128,9 +129,10 @@ impl Mirror {
 
     /// Brings everything up to date that is not the planner's: facts, pools, links, other people's disruptions.
     async fn follow(&mut self, world: &World) {
-        for node in &world.nodes {
+        for (node, restarts) in world.nodes.iter().zip(&world.restarts) {
             self.node(node).await;
             self.facts(node).await;
+            self.restarts(node, restarts).await;
         }
         for pool in &world.pools {
             query(
@@ -203,6 +205,18 @@ impl Mirror {
         .bind(trouble.map(|trouble| trouble.message.clone()))
         .bind(&said.held)
         .bind(serde_json::json!({ "progress": progress }).to_string())
+        .execute(&mut *self.tx)
+        .await
+        .unwrap();
+    }
+
+    async fn restarts(&mut self, node: &Node, (last, before): &(Option<Moment>, Option<Moment>)) {
+        query(
+            "UPDATE node_facts SET restarted_at = $2, restarted_before_at = $3 WHERE node_id = $1",
+        )
+        .bind(node.id.as_str())
+        .bind(last.map(Moment::millis))
+        .bind(before.map(Moment::millis))
         .execute(&mut *self.tx)
         .await
         .unwrap();
@@ -303,6 +317,7 @@ async fn run(db: &Db, pools: &[(u32, Share)], setup: &Setup, hands: &[Hand]) {
             | Hand::Offline(_)
             | Hand::Online(_)
             | Hand::Hold(_)
+            | Hand::Restart(_)
             | Hand::Remove(_)
             | Hand::Maintenance(_)
             | Hand::Disrupt(_)

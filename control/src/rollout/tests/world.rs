@@ -76,6 +76,8 @@ pub(super) struct World {
     pub(super) tallies: Vec<Tally>,
     pub(super) rows: Vec<ModelRow>,
     pub(super) nodes: Vec<Node>,
+    /// When each node last restarted by itself, and the time before.
+    pub(super) restarts: Vec<(Option<Moment>, Option<Moment>)>,
     pub(super) pools: Vec<ModelPool>,
     pub(super) disruptions: BTreeSet<(NodeId, String)>,
     pub(super) context: Context,
@@ -112,6 +114,7 @@ impl World {
             tallies: vec![Tally::default(); setup.waves.len()],
             rows: Vec::new(),
             nodes: Vec::new(),
+            restarts: Vec::new(),
             pools: Vec::new(),
             disruptions: BTreeSet::new(),
             context: Context {
@@ -161,6 +164,7 @@ impl World {
                 held: None,
             }),
         });
+        self.restarts.push((None, None));
         self.rows.push(ModelRow {
             row: Row {
                 place,
@@ -307,6 +311,11 @@ impl World {
         self.tallies = plan.waves.clone();
         self.check();
         Ok(())
+    }
+
+    pub(super) fn restart(&mut self, place: usize) {
+        let (last, before) = &mut self.restarts[place];
+        *before = last.replace(self.now);
     }
 
     pub(super) fn said(&mut self, place: usize) -> &mut Said {

@@ -173,6 +173,13 @@ impl Fleet {
         self.say(opened).await;
     }
 
+    /// A node's daemon starts again, with the same binary, and connects.
+    pub(crate) async fn restarts(&mut self, node: &NodeId) {
+        let next = u8::try_from(self.connections[node] + 1).unwrap();
+        self.facts.get_mut(node).unwrap().1.started = Some([next; 16].into());
+        self.comes(node).await;
+    }
+
     fn opened(&self, node: &NodeId) -> Event {
         Event::Opened(SessionOpened {
             node: node.clone(),

@@ -143,3 +143,22 @@ fn a_rollback_of_a_node_that_confirms_after_all() {
         ",
     );
 }
+
+#[test]
+fn nothing_starts_in_a_frozen_fleet_and_what_flies_settles() {
+    check(
+        "
+        pools a=3
+        waves=100
+          a1 upgrading from 1.0.0
+        freeze incident
+        a1 obeys
+          a1 succeeded
+        why
+          all: frozen by alice: incident
+          next: when something happens
+        unfreeze
+          a2 upgrading from 1.0.0
+        ",
+    );
+}

@@ -209,3 +209,46 @@ fn a_canary_that_only_reboots_is_no_failure() {
         ",
     );
 }
+
+#[test]
+fn a_node_that_keeps_restarting_counts_as_failed_before_the_soak_is_over() {
+    check(
+        "
+        pools a=2
+        waves=50,100 soak=10m
+          a1 upgrading from 1.0.0
+        a1 obeys
+          a1 succeeded
+        +1m
+        a1 restarts
+        +1m
+        a1 restarts
+          rollout.paused: wave 1 of 2: 1 of 1 nodes failed, a ratio of 1 where 0.05 is allowed; most often restarted
+        resume
+          rollout.resumed, wave 0
+        +8m
+          rollout.wave, wave 1
+          a2 upgrading from 1.0.0
+        ",
+    );
+}
+
+#[test]
+fn restarts_before_a_node_had_the_release_are_not_its_fault() {
+    check(
+        "
+        pools a=2
+        waves=50,100 soak=10m
+          a1 upgrading from 1.0.0
+        a1 restarts
+        a1 restarts
+        +1m
+        a1 obeys
+          a1 succeeded
+        a1 restarts
+        +10m
+          rollout.wave, wave 1
+          a2 upgrading from 1.0.0
+        ",
+    );
+}

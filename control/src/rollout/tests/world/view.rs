@@ -1,6 +1,6 @@
 //! The world as a snapshot: the same rows that the store would load.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bc_protocol::{
     digest::Sha256,
@@ -14,7 +14,8 @@ use crate::{
     rollout::{
         budget::Budget,
         snapshot::{
-            Flight, Lingering, Lost, Node, Offer, Origin, Place, Pool, Presence, Snapshot, Waiting,
+            Extent, Flight, Lingering, Lost, Node, Offer, Origin, Place, Pool, Presence, Snapshot,
+            Waiting,
         },
         target::Target,
     },
@@ -38,9 +39,11 @@ impl World {
             pools: self.pool_views(),
             flights: self.flights(),
             pending: self.pending(),
+            extent: Extent::Whole,
             lingering: self.lingering(),
             troubles: self.troubles(),
             lost: self.lost(),
+            unsteady: self.unsteady(),
             offer: Offer::Good(target),
             freeze: self.freeze.clone(),
             context: self.context,
@@ -155,6 +158,18 @@ impl World {
             }
         }
         troubles
+    }
+
+    fn unsteady(&self) -> BTreeSet<NodeId> {
+        let mut unsteady = BTreeSet::new();
+        for (row, (_, before)) in self.rows.iter().zip(&self.restarts) {
+            let since = *before >= row.finished && before.is_some();
+            let wave = row.row.wave == self.head.wave;
+            if since && wave && row.row.state == RowState::Succeeded {
+                unsteady.insert(row.row.node.clone());
+            }
+        }
+        unsteady
     }
 
     fn lost(&self) -> Vec<Lost> {
