@@ -25,7 +25,13 @@ pub(crate) async fn nodes(db: &Db, now: Moment) -> Result<Vec<NodeId>, sqlx::Err
            AND r.rollout_id = o.id AND n.id = r.node_id AND f.node_id = r.node_id AND f.online = 1
            AND ((r.state IN ('upgrading', 'rolling-back')
                  AND (coalesce(n.spec_attempt, '') <> coalesce(r.attempt, '') OR f.observed_generation < n.generation))
-             OR (r.state IN ('failed', 'rolled-back') AND r.finished_at >= $1))",
+             OR (r.state IN ('failed', 'rolled-back') AND r.finished_at >= $1))
+         UNION
+         SELECT r.node_id FROM rollout_late r CROSS JOIN nodes n CROSS JOIN node_facts f
+         WHERE (r.state = 'upgrading' OR (r.state = 'failed' AND r.finished_at >= $1))
+           AND n.id = r.node_id AND f.node_id = r.node_id AND f.online = 1
+           AND (coalesce(n.spec_attempt, '') <> coalesce(r.attempt, '') OR f.observed_generation < n.generation
+                OR r.state = 'failed')",
     )
     .bind(lately)
     .fetch_all(db.reader())

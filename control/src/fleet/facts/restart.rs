@@ -1,7 +1,8 @@
 //! Starts of a daemon that nobody asked for.
 //!
 //! Takes a session's opening, keeps when the daemon last started by itself, and the time before. One that starts with
-//! another binary was upgraded, or went back; one that starts with the same has crashed, or its machine has.
+//! another binary was upgraded, or went back; one that starts with the same has crashed, or its machine has, unless a
+//! command is under way that asked for it.
 
 use bc_protocol::link::SessionOpened;
 
@@ -25,7 +26,7 @@ pub(super) async fn note(
         return Ok(());
     }
     let same_binary = before.digest.as_deref() == Some(&opened.facts.digest.to_string());
-    let by_itself = before.started.is_some() && same_binary;
+    let by_itself = before.started.is_some() && same_binary && !is_asked_for(tx, before).await?;
     // Only by the session that counts.
     query(
         "UPDATE node_facts SET started = $3,
@@ -41,4 +42,15 @@ pub(super) async fn note(
     .execute(tx)
     .await?;
     Ok(())
+}
+
+/// Whether a command to start again is under way. It ends by the same fact, after it.
+async fn is_asked_for(tx: &mut Tx, node: &Before) -> Result<bool, sqlx::Error> {
+    let command = query(
+        "SELECT id FROM commands WHERE node_id = $1 AND kind = 'daemon.restart' AND state = 'dispatched' LIMIT 1",
+    )
+    .bind(node.node.as_str())
+    .fetch_optional(tx)
+    .await?;
+    Ok(command.is_some())
 }
