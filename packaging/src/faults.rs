@@ -9,6 +9,7 @@ mod cuts;
 mod explore;
 pub mod ext4;
 mod full;
+mod ground;
 mod helper;
 pub mod kills;
 mod planted;
@@ -30,6 +31,7 @@ use anyhow::{Result, ensure};
 use clap::ValueEnum as _;
 
 use crate::build;
+use ground::Ground;
 use yard::Yard;
 
 /// How much of it to do.
@@ -104,15 +106,21 @@ impl fmt::Display for Figures {
 }
 
 /// Tries every part, or those that are named; `tell` is told as it goes.
-pub async fn run(extent: Extent, only: &[Part], tell: impl Fn(&str)) -> Result<Figures> {
-    let folder = tempfile::Builder::new().prefix("bcd-faults-").tempdir()?;
-    let bcd = folder.path().join("bcd-with-faults");
+pub async fn run(
+    extent: Extent,
+    only: &[Part],
+    tell: impl Fn(&str) + Send + 'static,
+) -> Result<Figures> {
+    let ground = Ground::new(&std::env::temp_dir())?;
+    let folder = ground.path();
+    let bcd = folder.join("bcd-with-faults");
     build::agent_with_faults(&bcd).await?;
     let parts: BTreeSet<Part> = match only {
         [] => Part::value_variants().iter().copied().collect(),
         some => some.iter().copied().collect(),
     };
-    tokio::task::block_in_place(|| try_all(&bcd, folder.path(), extent, &parts, &tell))
+    // On a thread of its own, so that whoever waits for it can be interrupted.
+    tokio::task::spawn_blocking(move || try_all(&bcd, &folder, extent, &parts, &tell)).await?
 }
 
 fn try_all(

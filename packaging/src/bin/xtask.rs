@@ -150,7 +150,7 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error.into()),
     };
-    runtime.block_on(async {
+    let code = runtime.block_on(async {
         tokio::select! {
             done = run(task) => match done {
                 Ok(()) => ExitCode::SUCCESS,
@@ -159,7 +159,10 @@ fn main() -> ExitCode {
             // Leaving here drops the fleet, which ends its processes and removes its folder.
             code = interrupted() => ExitCode::from(code),
         }
-    })
+    });
+    // What still waits for a process that was ended just now is not waited for.
+    runtime.shutdown_background();
+    code
 }
 
 async fn run(task: Task) -> Result<()> {
