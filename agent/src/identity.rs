@@ -18,7 +18,6 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use url::Url;
-use x509_parser::{certificate::X509Certificate, prelude::FromDer};
 
 use crate::{
     clock,
@@ -253,9 +252,8 @@ fn check_own(
     let wrong =
         |expected, found: &dyn ToString| content(folder, CERTIFICATE, expected, found.to_string());
     let own = own.ok_or_else(|| wrong("a certificate", &"none"))?;
-    let (_, parsed) =
-        X509Certificate::from_der(own).map_err(|error| wrong("a certificate", &error))?;
-    if parsed.public_key().raw != key.subject_public_key_info() {
+    let found = certificate::public_key(own).map_err(|error| wrong("a certificate", &error))?;
+    if found != key.subject_public_key_info() {
         let expected = "a certificate for this node's key";
         return Err(wrong(expected, &"one for another key"));
     }

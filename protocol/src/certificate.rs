@@ -4,15 +4,16 @@
 //! other end of a connection is who that address says. Takes a certificate that TLS has verified already, and verifies
 //! nothing itself. No message is ever asked for an identity. How long a certificate is good is read here too.
 
+mod fields;
+
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
 use thiserror::Error;
-use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::id::{GatewayId, IdError, NodeId};
+use fields::Fields;
 
 /// What certificates are issued to.
 pub trait Holder: FromStr<Err = IdError> + Display {
@@ -54,21 +55,11 @@ pub enum HolderError {
 
 /// The node, or the gateway, that a certificate in DER was issued to.
 pub fn holder<H: Holder>(der: &[u8]) -> Result<H, HolderError> {
-    let unreadable = |error: &dyn Display| HolderError::Unreadable(error.to_string());
-    let (_, certificate) = X509Certificate::from_der(der).map_err(|error| unreadable(&error))?;
-    let names = certificate
-        .subject_alternative_name()
-        .map_err(|error| unreadable(&error))?;
-    let mut ids = names
+    let fields = Fields::of(der).map_err(HolderError::Unreadable)?;
+    let mut ids = fields
+        .uris
         .iter()
-        .flat_map(|extension| &extension.value.general_names)
-        .filter_map(|name| {
-            if let GeneralName::URI(uri) = name {
-                uri.strip_prefix(H::URN)
-            } else {
-                None
-            }
-        });
+        .filter_map(|uri| uri.strip_prefix(H::URN));
     // Two names would be two identities: whoever checks one of them might act for the other.
     match (ids.next(), ids.count()) {
         (Some(id), 0) => id.parse().map_err(HolderError::Id),
@@ -77,6 +68,12 @@ pub fn holder<H: Holder>(der: &[u8]) -> Result<H, HolderError> {
             found: usize::from(first.is_some()) + more,
         }),
     }
+}
+
+/// The public key of a certificate in DER, as SPKI DER.
+pub fn public_key(der: &[u8]) -> Result<&[u8], HolderError> {
+    let fields = Fields::of(der).map_err(HolderError::Unreadable)?;
+    Ok(fields.spki)
 }
 
 /// From when to when a certificate is good, in seconds since 1970.
@@ -91,12 +88,10 @@ pub struct Validity {
 impl Validity {
     /// Of a certificate in DER.
     pub fn of(der: &[u8]) -> Result<Self, HolderError> {
-        let (_, certificate) = X509Certificate::from_der(der)
-            .map_err(|error| HolderError::Unreadable(error.to_string()))?;
-        let validity = certificate.validity();
+        let fields = Fields::of(der).map_err(HolderError::Unreadable)?;
         Ok(Self {
-            starts: validity.not_before.timestamp(),
-            ends: validity.not_after.timestamp(),
+            starts: fields.starts,
+            ends: fields.ends,
         })
     }
 
