@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::{self, Read as _};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -19,6 +20,9 @@ use crate::updater::watchdog::Death;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const STEP: Duration = Duration::from_millis(5);
+
+/// How long the last words of a program that has ended may take to arrive.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Bytes of an answer that are looked at: a log's end, with lines of any length.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
@@ -169,13 +173,17 @@ fn ask(program: &str, words: &[&str]) -> Result<String, ManagerError> {
         .spawn()
         .map_err(failed)?;
     let output = child.stdout.take();
+    let (answer, answered) = mpsc::channel();
     // Read beside the wait: a full pipe would hold the program.
-    let reader = thread::spawn(move || -> io::Result<Vec<u8>> {
+    thread::spawn(move || {
         let mut bytes = Vec::new();
-        if let Some(output) = output {
-            output.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes)?;
+        if let Some(output) = output
+            && let Err(error) = output.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes)
+        {
+            tracing::debug!(%error, "an answer ended early");
         }
-        Ok(bytes)
+        // Nobody may wait for it any more.
+        drop(answer.send(bytes));
     });
     let until = clock::instant() + PATIENCE;
     let status = loop {
@@ -189,7 +197,8 @@ fn ask(program: &str, words: &[&str]) -> Result<String, ManagerError> {
             }
         }
     };
-    let said = reader.join().ok().and_then(Result::ok).unwrap_or_default();
+    // What it has left running may hold its output for as long as it likes.
+    let said = answered.recv_timeout(LAST_WORDS).unwrap_or_default();
     let said = String::from_utf8_lossy(&said).into_owned();
     if status.success() {
         return Ok(said);
@@ -247,6 +256,8 @@ mod tests {
         assert_eq!(long.len(), 300_000);
         let refused = ask("sh", &["-c", "echo stopping; exit 1"]).unwrap_err();
         assert!(matches!(refused, ManagerError::Failed { said, .. } if said == "stopping\n"));
+        // Something that is left running keeps nobody waiting.
+        assert_eq!(ask("sh", &["-c", "sleep 3 & echo"]).unwrap(), "");
         let missing = ask("no such program", &[]).unwrap_err();
         assert!(matches!(missing, ManagerError::Run { .. }));
     }

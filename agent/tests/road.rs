@@ -18,6 +18,8 @@ mod junk;
 mod node;
 #[path = "road/refusals.rs"]
 mod refusals;
+#[path = "road/units.rs"]
+mod units;
 
 use bc_protocol::{
     sequence::{ReleaseFloor, Sequence},

@@ -133,6 +133,29 @@ impl Node {
         assert!(joined.unwrap().success());
     }
 
+    /// A node whose package's binary is this program.
+    pub(crate) fn packaged(fleet: &Fleet) -> Self {
+        let node = Self::new(fleet);
+        let config = std::fs::read_to_string(node.config()).unwrap();
+        write(
+            &node.config(),
+            &format!("package_binary = \"{BCD}\"\n{config}"),
+        );
+        node
+    }
+
+    /// Waits until nobody watches over it.
+    pub(crate) async fn unwatched(&self) {
+        for _ in 0..600 {
+            let lock = File::open(self.path("state/supervise.lock")).unwrap();
+            if lock.try_lock().is_ok() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("expected the watchdog to end");
+    }
+
     /// Waits until its first start has made a record.
     pub(crate) async fn booted(&self) {
         for _ in 0..600 {
