@@ -419,3 +419,6 @@ enum Stays {
     /// It is looked at again when something happens to it.
     Aside,
 }
+
+#[cfg(test)]
+mod tests;

@@ -314,6 +314,15 @@ async fn a_wave_larger_than_what_a_pass_reads() {
     for node in &order[..50] {
         fleet.leave(node).await;
     }
+    // Asked about, also one whose turn has not come says what it waits for.
+    fleet.pass().await;
+    let last = crate::api::rollout::ExplainRollout {
+        tenant_id: "root".parse().unwrap(),
+        rollout_id: id.clone(),
+        node_id: order[109].clone(),
+    };
+    let said = service::explain(&fleet.services, last).await.unwrap();
+    assert_eq!(said.code, "budget", "{}", said.sentence);
     for _ in 0..30 {
         fleet.pass().await;
         let flying = fleet.get(&id).await.nodes.upgrading;

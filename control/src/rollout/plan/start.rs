@@ -52,6 +52,10 @@ impl<'a> Pass<'a> {
                 Considered::Skipped => {}
             }
         }
+        if self.snapshot.extent != Extent::Whole && self.gives_back() {
+            // Whoever takes these places is read for the next plan.
+            self.plan.follow = Follow::Again;
+        }
         if !moves && self.snapshot.extent == Extent::Part {
             // Whoever could be reached has just settled or was passed over: now the others are to be looked at.
             self.plan.follow = Follow::Again;
@@ -83,6 +87,14 @@ impl<'a> Pass<'a> {
             .iter()
             .filter(|waiting| waiting.row.wave == open && !self.has_moved(&waiting.row))
             .collect()
+    }
+
+    /// Whether this plan gives a place back.
+    fn gives_back(&self) -> bool {
+        self.plan.places.iter().any(|place| match place {
+            PlaceMove::Vacate(_) => true,
+            PlaceMove::Occupy(..) => false,
+        })
     }
 
     /// Whether a node that can be reached is still in flight.

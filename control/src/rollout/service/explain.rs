@@ -36,9 +36,10 @@ pub(crate) async fn explain(
     let subject = store::explain::subject(&mut conn, tenant, node)
         .await?
         .ok_or_else(|| RolloutError::NoNode { node: node.clone() })?;
-    let snapshot = store::load::snapshot(&mut conn, id, services.surroundings())
+    let mut snapshot = store::load::snapshot(&mut conn, id, services.surroundings())
         .await?
         .ok_or_else(none)?;
+    ask_about(&mut conn, &mut snapshot, node).await?;
     let (part, hold) = match part(&mut conn, &snapshot, &subject).await? {
         Some(part) => {
             let planned = plan(&snapshot, now);
@@ -65,6 +66,25 @@ pub(crate) async fn explain(
         code: answer.code,
         sentence: answer.sentence,
     })
+}
+
+/// A pass reads only those whose turn it is; this one is asked about.
+async fn ask_about(
+    conn: &mut Conn,
+    snapshot: &mut Snapshot,
+    node: &NodeId,
+) -> Result<(), RolloutError> {
+    if snapshot
+        .pending
+        .iter()
+        .any(|waiting| waiting.row.node == *node)
+    {
+        return Ok(());
+    }
+    let waiting = store::explain::waiting(conn, (&snapshot.terms.id, node)).await?;
+    snapshot.pending.extend(waiting);
+    snapshot.pending.sort_by_key(|waiting| waiting.row.place);
+    Ok(())
 }
 
 fn state(part: &Part) -> Option<RowState> {

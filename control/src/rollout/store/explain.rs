@@ -12,7 +12,7 @@ use crate::{
     },
     rollout::{
         explain::{Account, User},
-        snapshot::Node,
+        snapshot::{Node, Waiting},
     },
 };
 
@@ -66,6 +66,33 @@ pub(crate) async fn row(
         .await?;
     row.map(|row| Ok((number(&row, "wave")?, account(&row)?)))
         .transpose()
+}
+
+/// The node's pending row in a rollout, as a pass reads it when its turn comes.
+pub(crate) async fn waiting(
+    conn: &mut Conn,
+    (id, node): (&RolloutId, &NodeId),
+) -> Result<Option<Waiting>, sqlx::Error> {
+    const WAITING: &str = concat!(
+        "SELECT ",
+        node::columns!(),
+        ", (SELECT min(d.reason) FROM disruptions d WHERE d.node_id = r.node_id) AS disrupted_by
+         FROM rollout_nodes r JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
+         WHERE r.rollout_id = $1 AND r.node_id = $2 AND r.state = 'pending'"
+    );
+    let row = query(WAITING)
+        .bind(id.as_str())
+        .bind(node.as_str())
+        .fetch_optional(conn)
+        .await?;
+    row.map(|row| {
+        Ok(Waiting {
+            row: node::row(&row)?,
+            disrupted_by: row.try_get("disrupted_by")?,
+            node: node::node(&row)?,
+        })
+    })
+    .transpose()
 }
 
 /// The node's late row in a rollout.

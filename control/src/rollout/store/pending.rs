@@ -107,7 +107,7 @@ impl Turn<'_> {
         take(&rows, found)
     }
 
-    /// Pools of which nodes wait and may start. What this pass gives back on its way counts too.
+    /// Pools of which nodes wait and may start. Where a pass gives places back, it plans again with what is read then.
     async fn pools_with_room(self, conn: &mut Conn) -> Result<Vec<(PoolId, u32)>, sqlx::Error> {
         let rows = query(queries::POOLS_WAITING)
             .bind(self.id.as_str())
@@ -120,15 +120,7 @@ impl Turn<'_> {
             let Some(Pool { budget, .. }) = self.pools.get(&pool) else {
                 continue;
             };
-            let mut flying = 0_u32;
-            for flight in self.flights {
-                if flight.row.pool == pool {
-                    flying = flying.saturating_add(1);
-                }
-            }
-            let room = budget
-                .max()
-                .saturating_sub(budget.disrupted().saturating_sub(flying));
+            let room = budget.max().saturating_sub(budget.disrupted());
             if room > 0 {
                 roomy.push((pool, room));
             }
