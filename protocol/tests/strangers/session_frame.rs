@@ -10,7 +10,7 @@ pub(crate) fn hold(bytes: &[u8]) {
     }
     match FromGateway::decode(bytes) {
         // What cannot be read cannot be passed on either.
-        Ok(FromGateway::Spec(Err(_))) | Err(_) => {}
+        Ok(FromGateway::Spec(Err(_)) | FromGateway::Command(Err(_))) | Err(_) => {}
         Ok(frame) => {
             let again = FromGateway::decode(&frame.clone().encode());
             assert_eq!(again, Ok(frame));
