@@ -40,7 +40,7 @@ pub(crate) enum Location {
     /// In a file, which is made if it is not there.
     Sqlite(PathBuf),
     /// On a server.
-    Postgres(postgres::Server),
+    Postgres(Box<postgres::Server>),
 }
 
 /// The database of one control.

@@ -3,6 +3,7 @@
 //! Takes a configuration, opens what is behind it, and runs until it is told to stop: then it takes no new work, ends
 //! what is under way and closes the database. It has no opinions of its own.
 
+mod beside;
 mod bounded;
 mod listen;
 pub(crate) mod logs;
@@ -23,6 +24,7 @@ use thiserror::Error;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::Semaphore,
+    task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -51,6 +53,7 @@ use crate::{
     peers,
     rollout::{controller, service::Services},
 };
+use beside::Beside;
 use listen::{Bound, ListenError};
 
 /// Requests that are under way when the service is told to stop get this long.
@@ -247,58 +250,55 @@ async fn until_stopped(
     let decider = decider(&config)?;
     let parts = Parts::open(&config, &api.url).await?;
     let stop = CancellationToken::new();
-    let controller = controller::spawn(parts.services.clone(), stop.clone());
-    let peers = tokio::spawn(peers::run(parts.services.clone(), stop.clone()));
-    let deadlines = due::spawn(parts.services.clone(), stop.clone());
-    let link_tls = link::tls_server(&parts.authority, &link.url, Moment::now())?;
-    let links = link::serve(
-        link.socket,
-        link_tls,
-        parts.services.clone(),
-        Arc::clone(&parts.authority),
-        stop.clone(),
-    );
-    let links = tokio::spawn(links);
+    let mut beside = Beside::default();
+    let link_url = link.url.clone();
+    beside.start("the server for links", parts.links(link, stop.clone())?);
+    let services = &parts.services;
     let reach = Reach::new(config.webhook_networks);
-    let webhooks = dispatch::spawn(
-        parts.services.db.clone(),
-        &reach,
-        Arc::clone(&parts.services.metrics),
-        stop.clone(),
-    )?;
+    for (what, task) in [
+        (
+            "the controller",
+            controller::spawn(services.clone(), stop.clone()).task,
+        ),
+        (
+            "what ends commands in time",
+            due::spawn(services.clone(), stop.clone()),
+        ),
+        (
+            "what speaks with other processes",
+            tokio::spawn(peers::run(services.clone(), stop.clone())),
+        ),
+        ("webhooks", parts.webhooks(&reach, stop.clone())?),
+    ] {
+        beside.add(what, task);
+    }
+    let metrics = Arc::clone(&services.metrics);
+    let measured_at = measured.as_ref().map(|listener| listener.address);
+    if let Some(listener) = measured {
+        let db = services.db.clone();
+        let work = listener.serve(Arc::clone(&metrics), db, stop.clone());
+        beside.start("the server for metrics", work);
+    }
     let app = App {
-        services: parts.services.clone(),
+        services: services.clone(),
         authority: Arc::clone(&parts.authority),
         decider,
-        link_url: link.url.clone(),
+        link_url: link_url.clone(),
         downloads: config.downloads.dir.map(Folder::new),
         quotas: Quotas::new(config.limits),
         behind_proxy: config.behind_proxy,
-        reach: reach.clone(),
+        reach,
         watchers: Arc::new(Semaphore::new(http::WATCHERS_MAX)),
         stop: stop.clone(),
     };
-    let metrics = Arc::clone(&parts.services.metrics);
-    let measured_at = measured.as_ref().map(|listener| listener.address);
-    let measured = measured.map(|listener| {
-        tokio::spawn(listener.serve(
-            Arc::clone(&metrics),
-            parts.services.db.clone(),
-            stop.clone(),
-        ))
-    });
     let handle = Handle::new();
-    let server = listen::serve_api(
-        api.socket,
-        tls,
-        http::router(app),
-        (handle.clone(), metrics),
-    );
+    let router = http::router(app);
+    let server = listen::serve_api(api.socket, tls, router, (handle.clone(), metrics));
     let mut server = tokio::spawn(server);
     let metrics_at = measured_at.map_or(String::new(), |at| format!(" metrics {at}"));
     logs::print_line(&format!(
-        "control listens: api {} link {}{metrics_at}",
-        api.url, link.url
+        "control listens: api {} link {link_url}{metrics_at}",
+        api.url
     ));
     let ended = tokio::select! {
         ended = &mut server => Some(ended),
@@ -311,29 +311,8 @@ async fn until_stopped(
         Some(ended) => ended,
         None => server.await,
     };
-    if peers.await.is_err() {
-        tracing::error!("what speaks with other processes ended with a panic");
-    }
-    if controller.task.await.is_err() {
-        tracing::error!("the controller ended with a panic");
-    }
-    if deadlines.await.is_err() {
-        tracing::error!("whoever ends commands in time ended with a panic");
-    }
-    match links.await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::error!(%error, "links were not taken"),
-        Err(_) => tracing::error!("the server for links ended with a panic"),
-    }
-    if webhooks.await.is_err() {
-        tracing::error!("webhooks ended with a panic");
-    }
-    if let Some(measured) = measured
-        && let Ok(Err(error)) = measured.await
-    {
-        tracing::error!(%error, "metrics could not be read");
-    }
-    parts.services.db.close().await;
+    beside.end().await;
+    services.db.close().await;
     let address = api.address;
     ended
         .unwrap_or_else(|panic| Err(io::Error::other(panic)))
@@ -372,6 +351,27 @@ struct Parts {
 }
 
 impl Parts {
+    /// The server for links, at an address that is bound.
+    fn links(
+        &self,
+        link: Bound,
+        stop: CancellationToken,
+    ) -> Result<impl Future<Output = io::Result<()>> + Send + use<>, ServeError> {
+        let tls = link::tls_server(&self.authority, &link.url, Moment::now())?;
+        let (services, authority) = (self.services.clone(), Arc::clone(&self.authority));
+        Ok(link::serve(link.socket, tls, services, authority, stop))
+    }
+
+    /// What sends events to webhooks.
+    fn webhooks(
+        &self,
+        reach: &Reach,
+        stop: CancellationToken,
+    ) -> Result<JoinHandle<()>, ServeError> {
+        let (db, metrics) = (self.services.db.clone(), Arc::clone(&self.services.metrics));
+        Ok(dispatch::spawn(db, reach, metrics, stop)?)
+    }
+
     async fn open(config: &Config, base_url: &str) -> Result<Self, ServeError> {
         let now = Moment::now();
         let db = Db::open(&config.database.location()?).await?;

@@ -42,7 +42,7 @@ impl Database {
                 if !ours.clone().any(|scheme| url.starts_with(scheme)) {
                     return Err(NoAddress);
                 }
-                Location::Postgres(Server::parse(url).map_err(|_| NoAddress)?)
+                Location::Postgres(Box::new(Server::parse(url).map_err(|_| NoAddress)?))
             }
         };
         Ok(Self {
@@ -57,12 +57,9 @@ impl Database {
     }
 
     pub(super) fn with_connections(mut self, max: Option<u32>) -> Self {
-        self.location = match (self.location, max) {
-            (Location::Postgres(server), Some(max)) => {
-                Location::Postgres(server.with_connections(max))
-            }
-            (other, _) => other,
-        };
+        if let (Location::Postgres(server), Some(max)) = (&mut self.location, max) {
+            **server = Server::clone(server).with_connections(max);
+        }
         self
     }
 
@@ -76,8 +73,8 @@ impl Database {
         };
         let password = std::fs::read_to_string(&path);
         let password = password.map_err(|source| PasswordError { path, source })?;
-        let server = server.clone().with_password(password.trim_end());
-        Ok(Location::Postgres(server))
+        let server = Server::clone(server).with_password(password.trim_end());
+        Ok(Location::Postgres(Box::new(server)))
     }
 
     /// The folder of a file that only one service may have open.

@@ -160,14 +160,16 @@ impl File {
         toml::from_str(text)
     }
 
-    pub(super) fn checked(self) -> Result<Config, Wrong> {
-        if self.tls.is_none() && !self.behind_proxy && !self.listen.ip().is_loopback() {
-            return Err(Wrong::value(
-                "listen",
-                "a loopback address, or [tls], or behind_proxy = true",
-                self.listen,
-            ));
+    fn check_listen(&self) -> Result<(), Wrong> {
+        if self.tls.is_some() || self.behind_proxy || self.listen.ip().is_loopback() {
+            return Ok(());
         }
+        let rule = "a loopback address, or [tls], or behind_proxy = true";
+        Err(Wrong::value("listen", rule, self.listen))
+    }
+
+    pub(super) fn checked(self) -> Result<Config, Wrong> {
+        self.check_listen()?;
         check_url("base_url", self.base_url.as_ref(), &["http", "https"])?;
         check_url(
             "downloads_url",

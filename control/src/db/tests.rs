@@ -47,7 +47,10 @@ pub(crate) async fn place() -> (Location, tempfile::TempDir) {
     conn.execute(AssertSqlSafe(create)).await.unwrap();
     conn.close().await.unwrap();
     let server = Server::parse(&cluster::url(socket, &name)).unwrap();
-    (Location::Postgres(server.with_connections(4)), dir)
+    (
+        Location::Postgres(Box::new(server.with_connections(4))),
+        dir,
+    )
 }
 
 #[test]
@@ -58,7 +61,7 @@ fn everything_holds_on_postgresql_too() {
     cluster.create(TEMPLATE, "template1");
     // Tests write bytes in the one form that both databases read.
     cluster.sql(TEMPLATE, "CREATE DOMAIN blob AS bytea");
-    let location = Location::Postgres(Server::parse(&cluster.url(TEMPLATE)).unwrap());
+    let location = Location::Postgres(Box::new(Server::parse(&cluster.url(TEMPLATE)).unwrap()));
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async { Db::open(&location).await.unwrap().close().await });
 

@@ -27,6 +27,7 @@ use crate::{
     db::{
         Conn, Db, Row,
         column::{json as column_json, moment, moment_option, parsed, undecodable},
+        contention::turn,
         query, query_scalar,
     },
 };
@@ -66,6 +67,7 @@ pub(crate) async fn create(
     let id = WebhookId::random(now.unix_ms(), chance::bits());
     let secret = sign::Secret::fresh();
     let mut tx = db.begin().await?;
+    turn(&mut tx, "webhooks").await?;
     let held: i64 =
         query_scalar("SELECT count(*) FROM webhooks WHERE tenant = $1 AND deleted_at IS NULL")
             .bind(request.tenant_id.as_str())
@@ -122,6 +124,7 @@ pub(crate) async fn delete(
     request: &OneWebhook,
 ) -> Result<Webhook, WebhookError> {
     let mut tx = db.begin().await?;
+    turn(&mut tx, "webhooks").await?;
     let mut webhook = find(&mut tx, &request.tenant_id, &request.webhook_id).await?;
     if webhook.deleted_at.is_some() {
         return Ok(webhook);

@@ -147,6 +147,16 @@ pub(crate) async fn link_opened(
     Ok(link.and_then(|link| u64::try_from(link).ok()))
 }
 
+/// Whether a gateway is linked, and no link of it begins or ends until the transaction does.
+pub(crate) async fn is_linked(tx: &mut Tx, gateway: &GatewayId) -> Result<bool, sqlx::Error> {
+    let linked: Option<bool> = query_scalar("SELECT linked FROM gateways WHERE id = $1")
+        .bind(gateway.as_str())
+        .for_update()
+        .fetch_optional(&mut **tx)
+        .await?;
+    Ok(linked.unwrap_or(false))
+}
+
 /// Ends a gateway's link, unless it has a newer one already. Its sessions stay as they are: whether they live on is
 /// only known when it is linked again.
 pub(crate) async fn link_closed(

@@ -43,6 +43,10 @@ pub(super) async fn look(shared: &Shared, after: Duration) -> Result<(), FactsEr
         };
         let now = Moment::now();
         let mut tx = services.db.begin().await?;
+        // Perhaps at another process.
+        if facts::is_linked(&mut tx, &gateway).await? {
+            continue;
+        }
         // As a link would that names nobody.
         let Some(link) = facts::link_opened(&mut tx, &gateway, now).await? else {
             continue;

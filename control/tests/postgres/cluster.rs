@@ -3,10 +3,13 @@
 //! Takes the programs that are installed, gives a server on a socket in a temporary folder: no port, no password, no
 //! flush. It ends with the value, and with the thread that made it. Where nothing is installed there is none, which is
 //! told; where tests have to run all the same, that is a failure.
-
 #![allow(
     dead_code,
     reason = "not every test that shares this file needs all of it"
+)]
+#![allow(
+    clippy::print_stderr,
+    reason = "a test that passes itself over says so"
 )]
 
 use std::{
