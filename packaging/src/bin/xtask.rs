@@ -85,9 +85,10 @@ enum Bench {
     },
     /// The agent as it is shipped: its size, what it costs while it is idle, and its updates against the least possible.
     ///
-    /// One real node, supervised, updates itself again and again from loopback; between its updates run a one-pass
-    /// download as the floor, and curl, tee and sha256sum. Ratios are medians of each round's own. The first time it
-    /// takes minutes to build; after that, two or three. Needs curl and strace.
+    /// Real nodes, supervised, update themselves again and again from loopback; between their updates run a one-pass
+    /// download as the floor, and curl, tee and sha256sum. Ratios are medians of each round's own. Helper and watchdog
+    /// are looked at too, by root. The first time it takes minutes to build; after that, about two. Needs curl and
+    /// strace.
     Agent {
         /// Fewer rounds, and a shorter look at the idle node: about a minute.
         #[arg(long)]
