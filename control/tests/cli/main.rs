@@ -10,6 +10,7 @@
 mod contexts;
 mod events;
 mod exits;
+mod fleet;
 mod road;
 mod stand;
 mod watching;
