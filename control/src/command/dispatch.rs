@@ -79,7 +79,7 @@ pub(crate) async fn for_session(
         return Ok(Vec::new());
     };
     let section = match carries {
-        Carries::Everything => None,
+        Carries::Everything | Carries::ButRestarts => None,
         Carries::Upgrades => {
             let (trust, url) = (&services.trust, &services.downloads_url);
             desired(&services.db, node, trust, url).await?
@@ -106,8 +106,12 @@ async fn under_lock(
         return Ok(Vec::new());
     }
     let changed = match carries {
-        Carries::Everything => false,
+        Carries::Everything | Carries::ButRestarts => false,
         Carries::Upgrades => upgrade::ensure(&mut tx, node, &session, section, now).await?,
+    };
+    let carries = match (carries, &session.facts.trial) {
+        (Carries::Everything, Some(_)) => Carries::ButRestarts,
+        (Carries::Everything | Carries::ButRestarts | Carries::Upgrades, _) => carries,
     };
     let open = row::open(&mut tx, node).await?;
     let plan = plan(
@@ -158,7 +162,7 @@ async fn apply(
     Ok(())
 }
 
-/// Nodes with commands that wait.
+/// Nodes with commands that wait. The first condition is the index's own.
 pub(crate) async fn waiting(db: &Db) -> Result<Vec<NodeId>, sqlx::Error> {
     let rows = query(
         "SELECT DISTINCT node_id FROM commands
@@ -187,7 +191,7 @@ async fn glance(db: &Db, node: &NodeId) -> Result<Option<Carries>, sqlx::Error> 
     let busy: bool = row.try_get("busy")?;
     Ok(match carries(&row)? {
         Carries::Everything if !busy => None,
-        carries @ (Carries::Everything | Carries::Upgrades) => Some(carries),
+        carries @ (Carries::Everything | Carries::ButRestarts | Carries::Upgrades) => Some(carries),
     })
 }
 

@@ -97,6 +97,8 @@ pub(crate) enum Happened<'a> {
 pub(crate) enum Carries {
     /// Specs, and commands of every kind but upgrades: a node that takes specs needs none.
     Everything,
+    /// The same without restarts: a binary is on trial, and one more start of it would count against it.
+    ButRestarts,
     /// Upgrades, and nothing else.
     Upgrades,
 }
@@ -183,8 +185,10 @@ impl Plan {
 fn allows(carries: Carries, kind: Kind) -> bool {
     match (carries, kind) {
         (Carries::Everything, Kind::Restart | Kind::Diagnostics)
+        | (Carries::ButRestarts, Kind::Diagnostics)
         | (Carries::Upgrades, Kind::Upgrade) => true,
         (Carries::Everything, Kind::Upgrade)
+        | (Carries::ButRestarts, Kind::Upgrade | Kind::Restart)
         | (Carries::Upgrades, Kind::Restart | Kind::Diagnostics) => false,
     }
 }

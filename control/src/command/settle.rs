@@ -113,6 +113,18 @@ pub(crate) async fn facts(
     Ok(free)
 }
 
+/// Whether any restart waits.
+pub(crate) async fn restarts_wait(tx: &mut Tx) -> Result<bool, sqlx::Error> {
+    let any: i64 = query_scalar(
+        "SELECT count(*) FROM (SELECT 1 AS one FROM commands
+             WHERE state IN ('pending', 'dispatched') AND state = 'pending'
+               AND kind = 'daemon.restart' LIMIT 1) AS found",
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(any > 0)
+}
+
 async fn any_upgrade(tx: &mut Tx) -> Result<bool, sqlx::Error> {
     let any: i64 = query_scalar(
         "SELECT count(*) FROM (SELECT 1 AS one FROM commands

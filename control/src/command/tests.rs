@@ -4,9 +4,9 @@ mod upgrades;
 
 use bc_protocol::{
     command::{CommandResult, Kind, Part},
-    id::{CommandId, NodeId, SessionId},
+    id::{AttemptId, CommandId, NodeId, SessionId},
     link::{CommandEnded, CommandPush, Event, SessionOpened},
-    session::{Facts, StartId},
+    session::{Facts, Slot, StartId, TrialFacts},
 };
 
 use super::{
@@ -264,6 +264,26 @@ async fn a_restart_ends_by_another_start_and_not_by_a_word() {
     assert_eq!(site.ids().await, std::slice::from_ref(&id));
     site.answers(&id, "").await;
     assert_eq!(site.state(&id).await, CommandState::Succeeded);
+}
+
+#[tokio::test]
+async fn a_restart_waits_for_the_end_of_a_trial() {
+    let mut site = Site::new().await;
+    site.facts.trial = Some(TrialFacts {
+        slot: Slot::B,
+        sequence: site.facts.sequence,
+        digest: site.facts.digest,
+        attempt: AttemptId::derived(&[]),
+        starts: 1,
+    });
+    site.comes(false).await;
+    let restart = site.create(Kind::Restart, "1").await;
+    let work = site.create(Kind::Diagnostics, "2").await;
+    assert_eq!(site.ids().await, std::slice::from_ref(&work));
+    assert_eq!(site.state(&restart).await, CommandState::Pending);
+    site.facts.trial = None;
+    site.comes(false).await;
+    assert_eq!(site.ids().await, [work, restart]);
 }
 
 #[tokio::test]

@@ -207,6 +207,10 @@ async fn settle(
     now: Moment,
 ) -> Result<Vec<NodeId>, sqlx::Error> {
     let mut free = settle::facts(tx, &applied.changed, now).await?;
+    // What waits for the end of a trial goes on with the report that tells of it.
+    if settle::restarts_wait(tx).await? {
+        free.extend(applied.changed.iter().cloned());
+    }
     for event in events {
         match event {
             Event::Ended(ended) => {

@@ -128,6 +128,19 @@ fn an_upgrade_only_session_has_upgrades_and_the_rest_waits() {
 }
 
 #[test]
+fn on_trial_a_restart_waits_and_the_rest_does_not() {
+    check(
+        &[
+            (1, Restart, Dispatched),
+            (2, Restart, Pending),
+            (3, Diagnostics, Pending),
+        ],
+        Carries::ButRestarts,
+        "back [1] drop [] begin [3] send [3]",
+    );
+}
+
+#[test]
 fn a_node_that_takes_specs_needs_no_upgrade() {
     check(
         &[
