@@ -175,11 +175,12 @@ async fn copy(config: &Path, out: &Path) -> Result<(), BackupError> {
         .and_then(|file| file.sync_all())
         .map_err(io_at(&staged))?;
     // A link, not a rename: it does not replace what somebody has put there meanwhile.
-    fs::hard_link(&staged, out).map_err(|source| match source.kind() {
-        io::ErrorKind::AlreadyExists => BackupError::Exists {
-            path: out.to_owned(),
-        },
-        _ => io_at(out)(source),
+    fs::hard_link(&staged, out).map_err(|source| {
+        if source.kind() == io::ErrorKind::AlreadyExists {
+            let path = out.to_owned();
+            return BackupError::Exists { path };
+        }
+        io_at(out)(source)
     })?;
     File::open(folder)
         .and_then(|folder| folder.sync_all())

@@ -1,94 +1,115 @@
-//! Release binaries, served from a folder of release folders.
+//! Release binaries, served from a folder, and put there.
 //!
 //! Takes a version and a platform, gives the bytes that the registered release lists for them: whole, or the range
-//! that a resumed download asks for. A path is made of checked names alone; a file is held against the signed digest
-//! before it is served for the first time. It never serves what no release lists.
+//! that a resumed download asks for. A name is made of checked parts alone; a file is held against the signed digest
+//! before it is served for the first time, and before it is put anywhere. It never serves what no release lists.
 
+mod answer;
+mod folder;
+mod incoming;
 mod range;
 mod verified;
 
-use std::path::PathBuf;
-
-use axum::{
-    body::Body,
-    http::{HeaderMap, StatusCode, header},
-    response::{IntoResponse, Response},
-};
+use axum::body::Body;
 use bc_protocol::{
     platform::Platform,
     release::{Artifact, Trust},
     version::Version,
 };
 use thiserror::Error;
-use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, SeekFrom};
-use tokio_util::io::ReaderStream;
+use tokio::fs::File;
+
+pub(crate) use answer::answer;
+pub(crate) use folder::Folder;
+pub(crate) use incoming::UploadError;
 
 use crate::{
     api::error::{Code, ErrorObject},
     db::Db,
     release::store::{self, ReleaseError},
 };
-use range::Wanted;
-use verified::{FileError, Verified};
+use incoming::Incoming;
+use verified::FileError;
 
 /// Large enough that a system call a piece does not matter, small enough for a thousand downloads at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The folder that control serves.
+/// What control serves.
 #[derive(Debug)]
-pub(crate) struct Folder {
-    dir: PathBuf,
-    verified: Verified,
+pub(crate) struct Downloads {
+    folder: Folder,
 }
 
-impl Folder {
-    /// Serves `dir`, which holds a folder a version, each as `release sign` leaves it.
-    pub(crate) fn new(dir: PathBuf) -> Self {
-        Self {
-            dir,
-            verified: Verified::default(),
-        }
+impl Downloads {
+    /// From a folder of this machine.
+    pub(crate) fn new(folder: Folder) -> Self {
+        Self { folder }
     }
 
     /// The file of a release's binary for a platform, both still as text.
-    pub(crate) async fn find(
+    pub(crate) async fn open(
         &self,
         db: &Db,
         trust: &Trust,
-        (version, platform): (&str, &str),
-    ) -> Result<(tokio::fs::File, Artifact), DownloadError> {
-        let version: Version = version.parse().map_err(|_| DownloadError::Unknown)?;
-        let platform: Platform = platform.parse().map_err(|_| DownloadError::Unknown)?;
-        let release = match store::get(db, &version, trust).await {
-            Ok(release) => release,
-            Err(ReleaseError::NotRegistered { .. }) => return Err(DownloadError::Unknown),
-            Err(error) => return Err(error.into()),
-        };
-        let artifact = release
-            .manifest
-            .artifact_for(&platform)
-            .ok_or(DownloadError::Unknown)?
-            .clone();
-        let path = self.dir.join(version.as_str()).join(artifact.name());
-        let file = self.verified.open(&path, &artifact).await?;
+        named: (&str, &str),
+    ) -> Result<(File, Artifact), DownloadError> {
+        let (version, artifact) = listed(db, trust, named).await?;
+        let file = self.folder.open(&version, &artifact).await?;
         Ok((file, artifact))
+    }
+
+    /// Puts a binary where it is served from, if it is the one that the registered release lists.
+    pub(crate) async fn publish(
+        &self,
+        db: &Db,
+        trust: &Trust,
+        named: (&str, &str),
+        body: Body,
+    ) -> Result<(Version, Artifact), DownloadError> {
+        let (version, artifact) = listed(db, trust, named).await?;
+        let incoming = Incoming::new(body, artifact.clone());
+        self.folder.put(&version, incoming).await?;
+        Ok((version, artifact))
     }
 }
 
-/// Why there are no bytes.
+async fn listed(
+    db: &Db,
+    trust: &Trust,
+    (version, platform): (&str, &str),
+) -> Result<(Version, Artifact), DownloadError> {
+    let version: Version = version.parse().map_err(|_| DownloadError::Unknown)?;
+    let platform: Platform = platform.parse().map_err(|_| DownloadError::Unknown)?;
+    let release = match store::get(db, &version, trust).await {
+        Ok(release) => release,
+        Err(ReleaseError::NotRegistered { .. }) => return Err(DownloadError::Unknown),
+        Err(error) => return Err(error.into()),
+    };
+    let artifact = release.manifest.artifact_for(&platform);
+    let artifact = artifact.ok_or(DownloadError::Unknown)?.clone();
+    Ok((version, artifact))
+}
+
+/// Why there are no bytes, or none were taken.
 #[derive(Debug, Error)]
 pub(crate) enum DownloadError {
     /// No registered release lists such a file, or control serves none.
     #[error("expected a version and a platform of a registered release, found none of them")]
     Unknown,
+    /// Binaries are somebody else's.
+    #[error("expected a control that serves binaries, found one that sends nodes elsewhere")]
+    Elsewhere,
     /// The registry failed.
     #[error(transparent)]
     Release(#[from] ReleaseError),
     /// The folder does not hold what the release lists.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Reading failed in the middle.
-    #[error("a release's file cannot be read")]
+    /// What was sent is not what the release lists.
+    #[error(transparent)]
+    Upload(#[from] UploadError),
+    /// Reading or writing failed in the middle.
+    #[error("a release's file cannot be read or written")]
     Io(#[from] std::io::Error),
 }
 
@@ -96,48 +117,10 @@ impl From<DownloadError> for ErrorObject {
     fn from(error: DownloadError) -> Self {
         match error {
             DownloadError::Unknown => Self::new(Code::NotFound, error),
+            DownloadError::Elsewhere => Self::new(Code::Unsupported, error),
             DownloadError::Release(error) => error.into(),
+            DownloadError::Upload(error) => Self::invalid("body", error),
             DownloadError::File(_) | DownloadError::Io(_) => Self::internal(&error),
         }
     }
-}
-
-/// Whole, the part that was asked for, or word that nothing has changed.
-pub(crate) async fn answer(
-    mut file: tokio::fs::File,
-    artifact: &Artifact,
-    headers: &HeaderMap,
-) -> Result<Response, DownloadError> {
-    let size = artifact.size();
-    let etag = format!("\"{}\"", artifact.sha256());
-    let shared = [
-        (header::ETAG, etag.clone()),
-        (header::ACCEPT_RANGES, "bytes".to_owned()),
-        (
-            header::CACHE_CONTROL,
-            "public, max-age=31536000, immutable".to_owned(),
-        ),
-        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
-    ];
-    let (status, start, length) = match range::wanted(headers, &etag, size) {
-        Wanted::Unchanged => return Ok((StatusCode::NOT_MODIFIED, shared).into_response()),
-        Wanted::Nothing => {
-            let of = [(header::CONTENT_RANGE, format!("bytes */{size}"))];
-            return Ok((StatusCode::RANGE_NOT_SATISFIABLE, shared, of).into_response());
-        }
-        Wanted::Whole => (StatusCode::OK, 0, size),
-        Wanted::Part { start, length } => (StatusCode::PARTIAL_CONTENT, start, length),
-    };
-    file.seek(SeekFrom::Start(start)).await?;
-    let body = Body::from_stream(ReaderStream::with_capacity(file.take(length), PIECE_BYTES));
-    let sized = [(header::CONTENT_LENGTH, length.to_string())];
-    let mut response = (status, shared, sized, body).into_response();
-    if status == StatusCode::PARTIAL_CONTENT {
-        let last = start + length - 1;
-        let of = format!("bytes {start}-{last}/{size}");
-        if let Ok(of) = of.try_into() {
-            response.headers_mut().insert(header::CONTENT_RANGE, of);
-        }
-    }
-    Ok(response)
 }

@@ -45,7 +45,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::{
     access::decide::Decide,
     api::event::{Event, WatchEvents},
-    downloads::Folder,
+    downloads::Downloads,
     event::webhook::Reach,
     fleet::authority::Authority,
     metrics::Metrics,
@@ -65,7 +65,7 @@ pub(crate) struct App {
     /// Where gateways link to.
     pub link_url: String,
     /// The release binaries that control serves.
-    pub downloads: Option<Folder>,
+    pub downloads: Option<Downloads>,
     /// How often strangers may try.
     pub quotas: Quotas,
     /// Whether callers come through something that names them in `X-Forwarded-For`.
@@ -139,7 +139,7 @@ fn routes() -> Methods {
         .other(
             "/api/compute/downloads/bcd/{version}/{platform}",
             downloads::described(),
-            get(downloads::serve),
+            get(downloads::serve).put(downloads::publish),
         )
 }
 

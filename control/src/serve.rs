@@ -41,7 +41,7 @@ use crate::{
         Db, DbError,
         lock::{LockError, ServeLock},
     },
-    downloads::Folder,
+    downloads::{Downloads, Folder},
     event::webhook::{ClientsError, Reach, dispatch},
     fleet::{
         authority::{Authority, AuthorityError},
@@ -284,7 +284,7 @@ async fn until_stopped(
         authority: Arc::clone(&parts.authority),
         decider,
         link_url: link_url.clone(),
-        downloads: config.downloads.dir.map(Folder::new),
+        downloads: config.downloads.dir.map(Folder::new).map(Downloads::new),
         quotas: Quotas::new(config.limits),
         behind_proxy: config.behind_proxy,
         reach,

@@ -101,3 +101,18 @@ pub(crate) struct Releases {
     /// The releases.
     pub releases: Vec<Release>,
 }
+
+/// A binary that control has taken, and serves from now on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct Published {
+    /// The release's version.
+    #[schema(value_type = words::Version)]
+    pub version: Version,
+    /// The file's name.
+    pub name: String,
+    /// Its digest.
+    #[schema(value_type = words::Sha256)]
+    pub sha256: Sha256,
+    /// Its size in bytes.
+    pub size: u64,
+}

@@ -6,6 +6,7 @@
 mod error;
 mod stream;
 mod tls;
+mod upload;
 
 use std::time::Duration;
 

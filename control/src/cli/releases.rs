@@ -13,12 +13,14 @@ use crate::api::release::{Release, Releases};
 
 mod get;
 mod list;
+mod publish;
 mod register;
 
 /// Register signed releases and look at them
 #[derive(Debug, Subcommand)]
 pub(super) enum ReleasesCommand {
     Register(register::Register),
+    Publish(publish::Publish),
     List(list::List),
     Get(get::Get),
 }
@@ -27,6 +29,7 @@ impl ReleasesCommand {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
         match self {
             Self::Register(command) => command.run(online).await,
+            Self::Publish(command) => command.run(online).await,
             Self::List(command) => command.run(online).await,
             Self::Get(command) => command.run(online).await,
         }

@@ -1,6 +1,8 @@
 //! `downloads/bcd/{version}/{platform}`
 
 use axum::{
+    Json,
+    body::Body,
     extract::{Path, State},
     http::HeaderMap,
     response::Response,
@@ -8,13 +10,19 @@ use axum::{
 
 use utoipa::openapi::{
     HttpMethod, PathItem, ResponseBuilder,
-    path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
+    path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItemBuilder},
     schema::{ObjectBuilder, Type},
     security::SecurityRequirement,
 };
 
-use super::{Refusal, Shared};
-use crate::downloads::{DownloadError, answer};
+use super::{Refusal, Shared, caller::Caller};
+use crate::{
+    access::{action::Action, decide::Resource},
+    api::release::Published,
+    clock::Moment,
+    downloads::{DownloadError, answer},
+    release::store,
+};
 
 /// `GET` and `HEAD` of one binary.
 pub(super) async fn serve(
@@ -22,11 +30,35 @@ pub(super) async fn serve(
     Path((version, platform)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let folder = app.downloads.as_ref().ok_or(DownloadError::Unknown)?;
-    let (file, artifact) = folder
-        .find(&app.services.db, &app.services.trust, (&version, &platform))
+    let downloads = app.downloads.as_ref().ok_or(DownloadError::Unknown)?;
+    let (file, artifact) = downloads
+        .open(&app.services.db, &app.services.trust, (&version, &platform))
         .await?;
     Ok(answer(file, &artifact, &headers).await?)
+}
+
+/// `PUT` of one binary: taken if it is the one that the registered release lists, whoever sends it.
+pub(super) async fn publish(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((version, platform)): Path<(String, String)>,
+    body: Body,
+) -> Result<Json<Published>, Refusal> {
+    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    let downloads = app.downloads.as_ref().ok_or(DownloadError::Elsewhere)?;
+    let services = &app.services;
+    let named = (version.as_str(), platform.as_str());
+    let (version, artifact) = downloads
+        .publish(&services.db, &services.trust, named, body)
+        .await?;
+    let published = Published {
+        version,
+        name: artifact.name().to_owned(),
+        sha256: artifact.sha256(),
+        size: artifact.size(),
+    };
+    store::published(&services.db, caller.name(), &published, Moment::now()).await?;
+    Ok(Json(published))
 }
 
 /// Its place in the API's description.
@@ -45,7 +77,22 @@ pub(super) fn described() -> PathItem {
         .response("304", bytes("The caller has it."))
         .response("404", bytes("No registered release lists it."))
         .response("416", bytes("The file has no such range."));
-    PathItem::new(HttpMethod::Get, operation)
+    let upload = OperationBuilder::new()
+        .tag("downloads")
+        .summary(Some("Put a binary where it is served from"))
+        .description(Some(
+            "Needs an API token that allows it. Taken only if it is the one that the registered release lists.",
+        ))
+        .operation_id(Some("downloads.put"))
+        .security(SecurityRequirement::new("bearer", [""; 0]))
+        .parameters(Some([parameter("version"), parameter("platform")]))
+        .response("200", bytes("It is served from now on."))
+        .response("400", bytes("It is another file."))
+        .response("404", bytes("No registered release lists it."));
+    PathItemBuilder::new()
+        .operation(HttpMethod::Get, operation)
+        .operation(HttpMethod::Put, upload)
+        .build()
 }
 
 fn parameter(name: &str) -> Parameter {

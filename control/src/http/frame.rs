@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::{
     body::Body,
     extract::{MatchedPath, Request, State},
-    http::{HeaderName, HeaderValue},
+    http::{HeaderName, HeaderValue, Method},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -28,6 +28,9 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Every answer is a few statements; what takes longer waits for something that does not come.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// A binary of half a gigabyte over a line that carries a megabit a second; who stalls is sent away long before.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(75 * 60);
+
 /// Gives a request an id, and its answer too. Ids that callers send are not taken over: they go into our log.
 pub(super) async fn frame(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let began = Stopwatch::start();
@@ -40,7 +43,11 @@ pub(super) async fn frame(State(app): State<Shared>, request: Request, next: Nex
         path = request.uri().path(),
     );
     let answer = async {
-        let answer = tokio::time::timeout(ANSWER_TIMEOUT, next.run(request)).await;
+        let patience = match *request.method() {
+            Method::PUT => UPLOAD_TIMEOUT,
+            _ => ANSWER_TIMEOUT,
+        };
+        let answer = tokio::time::timeout(patience, next.run(request)).await;
         let answer = answer.unwrap_or_else(|_| overdue().into_response());
         tracing::debug!(status = answer.status().as_u16(), "answered");
         answer

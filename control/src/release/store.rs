@@ -11,6 +11,7 @@ use bc_protocol::{
     sequence::Sequence,
     version::Version,
 };
+use serde_json::json;
 use thiserror::Error;
 
 use super::{
@@ -18,11 +19,12 @@ use super::{
     admit::{self, AdmitRefusal, Known, Verdict},
 };
 use crate::{
+    access::action::ROOT_TENANT,
     api, chance,
     clock::Moment,
     db::{
         Conn, Db, Row, Tx,
-        column::{moment, parsed},
+        column::{moment, parsed, undecodable},
         contention::turn,
         query, query_scalar,
     },
@@ -40,6 +42,28 @@ pub(crate) struct Registered {
     pub registered_at: Moment,
     /// By whom.
     pub registered_by: String,
+}
+
+/// Tells that a release's binary can be fetched from here.
+pub(crate) async fn published(
+    db: &Db,
+    actor: &str,
+    file: &api::release::Published,
+    now: Moment,
+) -> Result<(), ReleaseError> {
+    let tenant: TenantId = ROOT_TENANT
+        .parse()
+        .map_err(|error| undecodable("tenant", error))?;
+    let mut tx = db.begin().await?;
+    let draft = Draft {
+        kind: "release.published",
+        subject: format!("release/{}", file.version),
+        tenant: &tenant,
+        actor,
+        data: json!({ "name": file.name, "sha256": file.sha256, "size": file.size }),
+    };
+    publish(&mut tx, draft, now);
+    Ok(tx.commit().await?)
 }
 
 /// The release of a version, if there is one.

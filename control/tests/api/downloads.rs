@@ -95,3 +95,51 @@ async fn a_file_that_is_not_what_was_signed_is_never_served() {
     release.put(&server);
     assert_eq!(server.get(PATH).send().await.unwrap().status(), 200);
 }
+
+#[tokio::test]
+async fn a_binary_is_taken_if_it_is_the_one_that_was_signed() {
+    let server = Server::start();
+    let release = Release::new("1.0.0", 1);
+    let reader = server.token("root", &["compute:pool:read"]).await;
+    let put = async |token: &str, path: &str, bytes: Vec<u8>| {
+        let url = format!("{}{path}", server.url);
+        let sent = server.client().put(url).bearer_auth(token).body(bytes);
+        read(sent.send().await.unwrap()).await
+    };
+    let bytes = || release.bytes.clone();
+    // Short ones: a refusal does not wait for what it does not read.
+    let few = || b"few".to_vec();
+    assert_eq!(put(&server.admin, PATH, few()).await.0, 404);
+    assert_eq!(server.register(&release.manifest()).await.0, 200);
+    assert_eq!(put("x", PATH, few()).await.0, 401);
+    assert_eq!(put(&reader, PATH, few()).await.0, 403);
+    let mut flipped = bytes();
+    flipped[7] ^= 1;
+    let mut longer = bytes();
+    longer.push(0);
+    for wrong in [flipped, longer, bytes()[1..].to_vec(), Vec::new()] {
+        let (status, error) = put(&server.admin, PATH, wrong).await;
+        assert_eq!(status, 400, "{error}");
+        assert_eq!(error["error"]["details"]["field"], "body");
+        assert_eq!(server.get(PATH).send().await.unwrap().status(), 500);
+    }
+    for _ in 0..2 {
+        let (status, taken) = put(&server.admin, PATH, bytes()).await;
+        assert_eq!(
+            (status, taken["size"].as_u64()),
+            (200, Some(bytes().len() as u64))
+        );
+    }
+    let served = server.get(PATH).send().await.unwrap();
+    assert_eq!(served.bytes().await.unwrap(), release.bytes);
+    // Nothing is left of what was refused.
+    let folder = std::fs::read_dir(server.releases_dir().join("1.0.0")).unwrap();
+    assert_eq!(folder.count(), 1);
+    let events = server
+        .call(
+            "events/list",
+            serde_json::json!({ "tenantId": "root", "types": ["release.published"] }),
+        )
+        .await;
+    assert_eq!(events["events"].as_array().unwrap().len(), 2);
+}

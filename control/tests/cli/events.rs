@@ -84,3 +84,36 @@ fn tokens_and_webhooks_are_made_listed_and_taken_back() {
     let refused = control.run(&["webhooks", "create", "--url", "http://10.0.0.1/"]);
     assert_ne!(refused.code, 0);
 }
+
+#[test]
+fn a_release_is_published_from_its_folder() {
+    let control = Control::start();
+    let home = &control.home;
+    home.write("dist/bcd-linux-amd64", "a program");
+    home.write("dist/bcd-linux-amd64.sha256", "a checksum");
+    let dist = home.text("dist");
+    home.run(&[
+        "release",
+        "sign",
+        &dist,
+        "--product",
+        "bcd",
+        "--version",
+        "7.0.0",
+        "--sequence",
+        "700",
+        "--key",
+        &home.text("key.pem"),
+    ])
+    .done();
+    let first = control.run(&["releases", "publish", &dist]);
+    assert!(
+        first.err.contains("bcd-linux-amd64 is served now"),
+        "{first:?}"
+    );
+    let again = control.run(&["releases", "publish", &dist]);
+    assert!(again.err.contains("is there already"), "{again:?}");
+    assert!(again.done().contains("7.0.0"));
+    home.write("dist/bcd-linux-amd64", "another program");
+    home.run(&["release", "verify", &home.text("dist/manifest.json")]);
+}

@@ -44,7 +44,7 @@ impl Register {
 }
 
 /// One byte more than a manifest may have is enough for control to see that there are too many.
-fn read(path: &Path) -> io::Result<String> {
+pub(super) fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let bound = MANIFEST_BYTES_MAX.saturating_add(1);
     if path == Path::new("-") {
