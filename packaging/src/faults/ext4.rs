@@ -173,7 +173,8 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         // It may not be mounted; if it is, its folder could not be removed.
-        drop(self.unmount());
+        // Lazily: a process that was killed just now may still have it open.
+        drop(call(Command::new("umount").arg("--lazy").arg(&self.at)));
     }
 }
 
