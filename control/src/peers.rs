@@ -202,7 +202,7 @@ mod tests {
             let told = heard(|| one.tell_removed(&node), &mut removed).await;
             assert_eq!(told, node);
             let told = heard(|| one.tell_stale(vec![node.clone()]), &mut stale).await;
-            assert_eq!(*told, [node.clone()]);
+            assert_eq!(*told, *std::slice::from_ref(&node));
             let moved = || one.tell_overtaken([(node.clone(), 7)].into());
             assert_eq!(heard(moved, &mut overtaken).await, (node, 7));
             one.waker.wake();

@@ -24,7 +24,6 @@ use thiserror::Error;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::Semaphore,
-    task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -255,23 +254,7 @@ async fn until_stopped(
     beside.start("the server for links", parts.links(link, stop.clone())?);
     let services = &parts.services;
     let reach = Reach::new(config.webhook_networks);
-    for (what, task) in [
-        (
-            "the controller",
-            controller::spawn(services.clone(), stop.clone()).task,
-        ),
-        (
-            "what ends commands in time",
-            due::spawn(services.clone(), stop.clone()),
-        ),
-        (
-            "what speaks with other processes",
-            tokio::spawn(peers::run(services.clone(), stop.clone())),
-        ),
-        ("webhooks", parts.webhooks(&reach, stop.clone())?),
-    ] {
-        beside.add(what, task);
-    }
+    parts.work(&mut beside, &reach, &stop)?;
     let metrics = Arc::clone(&services.metrics);
     let measured_at = measured.as_ref().map(|listener| listener.address);
     if let Some(listener) = measured {
@@ -362,14 +345,24 @@ impl Parts {
         Ok(link::serve(link.socket, tls, services, authority, stop))
     }
 
-    /// What sends events to webhooks.
-    fn webhooks(
+    /// Starts what works beside the servers.
+    fn work(
         &self,
+        beside: &mut Beside,
         reach: &Reach,
-        stop: CancellationToken,
-    ) -> Result<JoinHandle<()>, ServeError> {
+        stop: &CancellationToken,
+    ) -> Result<(), ServeError> {
+        let services = || self.services.clone();
+        let passes = controller::spawn(services(), stop.clone()).task;
+        beside.add("the controller", passes);
+        let ends = due::spawn(services(), stop.clone());
+        beside.add("what ends commands in time", ends);
+        let speaks = tokio::spawn(peers::run(services(), stop.clone()));
+        beside.add("what speaks with other processes", speaks);
         let (db, metrics) = (self.services.db.clone(), Arc::clone(&self.services.metrics));
-        Ok(dispatch::spawn(db, reach, metrics, stop)?)
+        let sends = dispatch::spawn(db, reach, metrics, stop.clone())?;
+        beside.add("webhooks", sends);
+        Ok(())
     }
 
     async fn open(config: &Config, base_url: &str) -> Result<Self, ServeError> {

@@ -104,7 +104,7 @@ fn is_work(facts: &Facts, section: &DaemonSection) -> bool {
     let given_up =
         attempt.is_some_and(|attempt| attempt.is_final && attempt.outcome != Outcome::Confirmed);
     // One that runs it and was never asked under this attempt has yet to answer that.
-    !given_up && !(runs && attempt.is_some())
+    !given_up && (!runs || attempt.is_none())
 }
 
 async fn newest(tx: &mut Tx, node: &NodeId) -> Result<Option<Known>, sqlx::Error> {

@@ -6,6 +6,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use serde_json::Value;
 
 use crate::{
     access::{decide::Denied, token::TokenError},
@@ -58,7 +59,8 @@ impl IntoResponse for Refusal {
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, scheme);
         }
-        if let Some(seconds) = self.0.details["retryAfterSeconds"].as_u64() {
+        let wait = self.0.details.get("retryAfterSeconds");
+        if let Some(seconds) = wait.and_then(Value::as_u64) {
             response
                 .headers_mut()
                 .insert(header::RETRY_AFTER, seconds.into());

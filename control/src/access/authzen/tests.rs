@@ -1,6 +1,7 @@
 //! A real server on loopback that decides, well and badly.
 
 use std::{
+    io::Write as _,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -79,7 +80,8 @@ async fn service(mood: Mood) -> (AuthZen, Arc<Service>) {
     tokio::spawn(async move { axum::serve(listener, router).await });
     let dir = tempfile::tempdir().unwrap();
     let token = dir.path().join("token");
-    std::fs::write(&token, "s3cret\n").unwrap();
+    let mut file = std::fs::File::create(&token).unwrap();
+    file.write_all(b"s3cret\n").unwrap();
     let authzen = AuthZen::new(&DecisionService {
         url: url.parse().unwrap(),
         token_file: Some(token),
