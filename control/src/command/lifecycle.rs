@@ -97,7 +97,8 @@ pub(crate) enum Happened<'a> {
 pub(crate) enum Carries {
     /// Specs, and commands of every kind but upgrades: a node that takes specs needs none.
     Everything,
-    /// The same without restarts: a binary is on trial, and one more start of it would count against it.
+    /// The same without restarts: a binary is on trial, and one more start of it would count against it. An upgrade that
+    /// brought it ends with the trial.
     ButRestarts,
     /// Upgrades, and nothing else.
     Upgrades,
@@ -137,22 +138,30 @@ pub(crate) fn plan(open: &[Open], carries: Carries, now: Moment) -> Plan {
         .iter()
         .filter(|open| open.state == CommandState::Dispatched)
     {
-        if allows(carries, command.kind) {
-            busy.insert(command.kind.lane());
-            plan.send.push(command.id.clone());
-        } else {
-            plan.put_off(command);
+        match stance(carries, command.kind) {
+            Stance::Given => {
+                busy.insert(command.kind.lane());
+                plan.send.push(command.id.clone());
+            }
+            Stance::Kept => {
+                busy.insert(command.kind.lane());
+            }
+            Stance::PutOff => plan.put_off(command),
         }
     }
     for command in open
         .iter()
         .filter(|open| open.state == CommandState::Pending)
     {
-        if !allows(carries, command.kind) {
-            plan.put_off(command);
-        } else if command.expires_at > now && busy.insert(command.kind.lane()) {
-            plan.begin.push(command.id.clone());
-            plan.send.push(command.id.clone());
+        match stance(carries, command.kind) {
+            Stance::Given => {
+                if command.expires_at > now && busy.insert(command.kind.lane()) {
+                    plan.begin.push(command.id.clone());
+                    plan.send.push(command.id.clone());
+                }
+            }
+            Stance::Kept => {}
+            Stance::PutOff => plan.put_off(command),
         }
     }
     plan
@@ -182,14 +191,26 @@ impl Plan {
     }
 }
 
-fn allows(carries: Carries, kind: Kind) -> bool {
+/// What a session does about commands of a kind.
+enum Stance {
+    /// They are given to the node.
+    Given,
+    /// They stay as they are.
+    Kept,
+    /// They wait for another session, or nobody needs them any more.
+    PutOff,
+}
+
+fn stance(carries: Carries, kind: Kind) -> Stance {
     match (carries, kind) {
         (Carries::Everything, Kind::Restart | Kind::Diagnostics)
         | (Carries::ButRestarts, Kind::Diagnostics)
-        | (Carries::Upgrades, Kind::Upgrade) => true,
+        | (Carries::Upgrades, Kind::Upgrade) => Stance::Given,
+        // What is on trial may be what it brought.
+        (Carries::ButRestarts, Kind::Upgrade) => Stance::Kept,
         (Carries::Everything, Kind::Upgrade)
-        | (Carries::ButRestarts, Kind::Upgrade | Kind::Restart)
-        | (Carries::Upgrades, Kind::Restart | Kind::Diagnostics) => false,
+        | (Carries::ButRestarts, Kind::Restart)
+        | (Carries::Upgrades, Kind::Restart | Kind::Diagnostics) => Stance::PutOff,
     }
 }
 

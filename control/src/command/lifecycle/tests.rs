@@ -141,6 +141,19 @@ fn on_trial_a_restart_waits_and_the_rest_does_not() {
 }
 
 #[test]
+fn an_upgrade_whose_binary_is_on_trial_ends_with_the_trial() {
+    check(
+        &[
+            (1, Upgrade, Dispatched),
+            (2, Restart, Pending),
+            (3, Diagnostics, Pending),
+        ],
+        Carries::ButRestarts,
+        "back [] drop [] begin [3] send [3]",
+    );
+}
+
+#[test]
 fn a_node_that_takes_specs_needs_no_upgrade() {
     check(
         &[

@@ -33,7 +33,7 @@ use crate::{
 type Socket = WebSocketStream<TlsStream<TcpStream>>;
 
 /// Waits, but not for ever.
-async fn soon<T>(what: impl Future<Output = T>) -> T {
+pub(super) async fn soon<T>(what: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(20), what)
         .await
         .expect("it should have happened by now")
