@@ -1,6 +1,6 @@
 //! The database: transactions that write, and readers that cannot.
 //!
-//! One text of SQL for SQLite and PostgreSQL: statements are [`query`]s, rows are [`Row`]s, and what runs them knows
+//! One text of SQL for SQLite and PostgreSQL: statements are [`query()`]s, rows are [`Row`]s, and what runs them knows
 //! which of the two it is. Nothing outside of this folder does.
 
 pub(crate) mod bulk;

@@ -29,7 +29,7 @@ pub(in crate::cli) struct Watch {
     /// Only of this type, such as rollout.paused, or of this kind, such as 'node.*'; may be given several times
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Only about this, such as rollout/<id>
+    /// Only about this, such as rollout/ID
     #[arg(long, value_name = "SUBJECT")]
     subject: Option<String>,
     /// From behind this position on, instead of from now on
