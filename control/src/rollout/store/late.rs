@@ -30,7 +30,7 @@ use crate::{
     rollout::{
         late::{Candidate, LateRow, LateSnapshot, Lateness, Runs},
         limits,
-        snapshot::{Context, Flight, Lingering, Origin, Pool, Terms},
+        snapshot::{Context, Flight, Origin, Pool, Terms},
     },
 };
 
@@ -95,7 +95,7 @@ pub(crate) async fn snapshot(
     Ok(Some(LateSnapshot {
         revision: number(&row, "revision")?,
         flights: flights(conn, id).await?,
-        lingering: lingering(conn, id).await?,
+        lingering: load::lingering(conn, queries::LINGERING, id).await?,
         offer: load::offer(conn, &terms, around.trust).await?,
         context: Context {
             started_at: around.started_at,
@@ -253,23 +253,6 @@ fn flight(row: &Row) -> Result<Flight<LateRow>, sqlx::Error> {
         place: load::place(row)?,
         node: node::node(row)?,
     })
-}
-
-async fn lingering(conn: &mut Conn, id: &RolloutId) -> Result<Vec<Lingering>, sqlx::Error> {
-    let rows = query(queries::LINGERING)
-        .bind(id.as_str())
-        .fetch_all(conn)
-        .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(Lingering {
-                pool: parsed(row, "pool_id")?,
-                attempt: parsed_option(row, "attempt")?,
-                place: load::place(row)?,
-                node: node::node(row)?,
-            })
-        })
-        .collect()
 }
 
 /// A rollout's late rows, as the API gives them.

@@ -87,7 +87,7 @@ pub(crate) async fn snapshot(
         flights,
         pending,
         extent,
-        lingering: lingering(conn, id).await?,
+        lingering: lingering(conn, queries::LINGERING, id).await?,
         troubles: troubles(conn, open).await?,
         lost: lost(conn, open).await?,
         unsteady: unsteady(conn, open).await?,
@@ -247,11 +247,13 @@ pub(super) fn place(row: &Row) -> Result<Place, sqlx::Error> {
     })
 }
 
-async fn lingering(conn: &mut Conn, id: &RolloutId) -> Result<Vec<Lingering>, sqlx::Error> {
-    let rows = query(queries::LINGERING)
-        .bind(id.as_str())
-        .fetch_all(conn)
-        .await?;
+/// Rows of a rollout, as this query finds them, whose node still holds a place.
+pub(super) async fn lingering(
+    conn: &mut Conn,
+    found_by: &'static str,
+    id: &RolloutId,
+) -> Result<Vec<Lingering>, sqlx::Error> {
+    let rows = query(found_by).bind(id.as_str()).fetch_all(conn).await?;
     rows.iter()
         .map(|row| {
             Ok(Lingering {
