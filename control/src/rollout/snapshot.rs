@@ -35,8 +35,10 @@ pub(crate) struct Snapshot {
     pub waves: Vec<Tally>,
     /// The pools that it moves through.
     pub pools: BTreeMap<PoolId, Pool>,
-    /// Rows in flight, in order.
+    /// Rows in flight, in order: all of them, or those of which something is new.
     pub flights: Vec<Flight>,
+    /// What is known of those that are not among them.
+    pub unseen: Unseen,
     /// Pending rows of the open wave whose turn it is, in order; and those of later waves whose node is out of scope by now.
     pub pending: Vec<Waiting>,
     /// Whether they are all of the open wave.
@@ -66,6 +68,15 @@ pub(crate) enum Extent {
     Part,
     /// Those whose turn it is. Only of the others somebody can be reached.
     PartAndOnline,
+}
+
+/// Rows in flight that a snapshot does not hold, because nothing is new of them. Of none, it is the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unseen {
+    /// Whether the node of one of them can be reached.
+    pub reachable: bool,
+    /// The earliest deadline among them.
+    pub deadline: Option<Moment>,
 }
 
 /// An operator's word that nothing starts in a tenant.

@@ -67,6 +67,8 @@ impl<'a> Pass<'a> {
         for flight in &snapshot.flights {
             self.settle_flight(flight);
         }
+        let unseen = snapshot.unseen.deadline;
+        self.wake_overdue(unseen.and_then(|at| snapshot.context.overdue_from(at)));
         for lingering in &snapshot.lingering {
             self.let_go(lingering);
         }

@@ -99,10 +99,11 @@ impl<'a> Pass<'a> {
 
     /// Whether a node that can be reached is still in flight.
     fn flies_online(&self) -> bool {
-        self.snapshot
-            .flights
-            .iter()
-            .any(|flight| flight.node.is_online() && !self.has_moved(&flight.row))
+        let flights = &self.snapshot.flights;
+        self.snapshot.unseen.reachable
+            || flights
+                .iter()
+                .any(|flight| flight.node.is_online() && !self.has_moved(&flight.row))
     }
 
     fn consider(&mut self, waiting: &Waiting) -> Considered {

@@ -30,7 +30,7 @@ use crate::{
         budget::Budget,
         snapshot::{
             Context, Flight, Head, Lingering, Lost, Offer, Origin, Place, Pool, Scope, Snapshot,
-            Tally, Terms,
+            Tally, Terms, Unseen,
         },
         target::Target,
     },
@@ -85,6 +85,7 @@ pub(crate) async fn snapshot(
         waves,
         pools,
         flights,
+        unseen: Unseen::default(),
         pending,
         extent,
         lingering: lingering(conn, queries::LINGERING, id).await?,

@@ -15,7 +15,7 @@ use crate::{
         budget::Budget,
         snapshot::{
             Extent, Flight, Lingering, Lost, Node, Offer, Origin, Place, Pool, Presence, Snapshot,
-            Waiting,
+            Unseen, Waiting,
         },
         target::Target,
     },
@@ -38,6 +38,7 @@ impl World {
             waves: self.tallies.clone(),
             pools: self.pool_views(),
             flights: self.flights(),
+            unseen: Unseen::default(),
             pending: self.pending(),
             extent: Extent::Whole,
             lingering: self.lingering(),
