@@ -22,6 +22,8 @@ use crate::limits::{Limits, span};
 pub(crate) struct Config {
     /// Where nodes connect.
     pub(crate) listen: SocketAddr,
+    /// Where metrics and health are read, if anywhere.
+    pub(crate) metrics_listen: Option<SocketAddr>,
     /// Control's API, for enrolment only: the link's address comes with the certificate.
     pub(crate) control: Url,
     /// Where key and certificate are kept.
@@ -108,6 +110,14 @@ impl Config {
                 found: self.control.to_string(),
             });
         }
+        // Two with port 0 differ when they are bound.
+        if self.metrics_listen == Some(self.listen) && self.listen.port() != 0 {
+            return Err(ConfigError::Value {
+                key: "metrics_listen",
+                expected: "another address than listen",
+                found: self.listen.to_string(),
+            });
+        }
         let known = ProtocolRange::CURRENT;
         if self.protocol_min == 0 || self.protocol_min > known.max {
             return Err(ConfigError::Value {
@@ -182,11 +192,28 @@ mod tests {
             ("drain = \"soon\"", "above zero"),
             ("protocol_min = 0", "protocol_min"),
             ("protocol_min = 99", "protocol_min"),
+            ("metrics_listen = \"127.0.0.1\"", "metrics_listen"),
+            ("[limits]\nhandshakes_wait = 5", "handshakes_wait"),
             ("[limits]\nmessages_burst = 0", "messages_burst"),
         ] {
             let error = read(&format!("{LEAST}{wrong}\n")).unwrap_err();
             assert!(error.contains(word), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn nodes_and_metrics_do_not_meet() {
+        let both = |address: &str| {
+            read(&format!(
+                "listen = \"{address}\"\nmetrics_listen = \"{address}\"\ncontrol = \"https://c\"\nstate_dir = \"/s\""
+            ))
+        };
+        let error = both("0.0.0.0:8443").unwrap_err();
+        assert!(
+            error.contains("metrics_listen: expected another"),
+            "{error}"
+        );
+        both("127.0.0.1:0").unwrap();
     }
 
     #[test]

@@ -113,6 +113,25 @@ impl Credentials {
         self.folder.request_der()
     }
 
+    /// When the certificate ends, in seconds since 1970.
+    pub(crate) fn ends_at(&self) -> i64 {
+        self.current().validity.ends
+    }
+
+    /// Uses what lies in the state folder now, if it is this gateway's.
+    pub(crate) fn reload(&self) -> Result<(), CredentialsError> {
+        let identity = self.folder.load()?.ok_or(CredentialsError::Empty)?;
+        if identity.gateway != self.gateway {
+            return Err(CredentialsError::Another {
+                expected: self.gateway.clone(),
+                found: identity.gateway,
+            });
+        }
+        let current = Current::of(&identity)?;
+        *self.current() = current;
+        Ok(())
+    }
+
     /// Keeps a renewed certificate, and uses it from here on.
     pub(crate) fn renew(&self, renewed: &Certificate) -> Result<(), CredentialsError> {
         let found: GatewayId = holder(renewed.chain.first().ok_or(CredentialsError::Empty)?)?;

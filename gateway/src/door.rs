@@ -12,11 +12,11 @@ use std::{
 
 use thiserror::Error;
 
+use crate::limits::Limits;
+
 /// Counts who is inside.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Door {
-    connections_max: NonZeroU32,
-    unwelcomed_per_address: NonZeroU32,
     inside: Mutex<Inside>,
 }
 
@@ -55,33 +55,29 @@ pub(crate) struct Place {
 }
 
 impl Door {
-    /// With nobody inside.
-    pub(crate) fn new(connections_max: NonZeroU32, unwelcomed_per_address: NonZeroU32) -> Self {
-        Self {
-            connections_max,
-            unwelcomed_per_address,
-            inside: Mutex::default(),
-        }
-    }
-
     /// Lets one in.
-    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Result<Place, Full> {
+    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr, limits: &Limits) -> Result<Place, Full> {
         let mut inside = self.inside();
-        if inside.connections >= self.connections_max.get() {
-            let max = self.connections_max;
+        let max = limits.connections_max;
+        if inside.connections >= max.get() {
             return Err(Full::Connections { max });
         }
-        let unwelcomed = inside.unwelcomed.entry(address).or_default();
-        if *unwelcomed >= self.unwelcomed_per_address.get() {
-            let max = self.unwelcomed_per_address;
+        let max = limits.unwelcomed_per_address;
+        let unwelcomed = inside.unwelcomed.get(&address).copied().unwrap_or(0);
+        if unwelcomed >= max.get() {
             return Err(Full::Address { address, max });
         }
-        *unwelcomed += 1;
+        inside.unwelcomed.insert(address, unwelcomed + 1);
         inside.connections += 1;
         Ok(Place {
             door: Arc::clone(self),
             unwelcomed: Some(address),
         })
+    }
+
+    /// How many are inside.
+    pub(crate) fn connections(&self) -> u32 {
+        self.inside().connections
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
@@ -121,25 +117,29 @@ impl Inside {
 mod tests {
     use super::*;
 
-    fn door(connections_max: u32, unwelcomed_per_address: u32) -> Arc<Door> {
+    fn limits(connections_max: u32, unwelcomed_per_address: u32) -> Limits {
         let number = |of| NonZeroU32::new(of).unwrap();
-        Arc::new(Door::new(
-            number(connections_max),
-            number(unwelcomed_per_address),
-        ))
+        Limits {
+            connections_max: number(connections_max),
+            unwelcomed_per_address: number(unwelcomed_per_address),
+            ..Limits::default()
+        }
     }
 
     #[test]
     fn an_address_that_says_nothing_takes_no_place_from_others() {
-        let door = door(10, 2);
+        let (door, limits) = (Arc::<Door>::default(), limits(10, 2));
         let [a, b] = [[127, 0, 0, 1], [127, 0, 0, 2]].map(IpAddr::from);
-        let (mut first, second) = (door.enter(a).unwrap(), door.enter(a).unwrap());
-        assert!(matches!(door.enter(a), Err(Full::Address { .. })));
-        let _other = door.enter(b).unwrap();
+        let (mut first, second) = (
+            door.enter(a, &limits).unwrap(),
+            door.enter(a, &limits).unwrap(),
+        );
+        assert!(matches!(door.enter(a, &limits), Err(Full::Address { .. })));
+        let _other = door.enter(b, &limits).unwrap();
         first.welcomed();
         first.welcomed();
-        let third = door.enter(a).unwrap();
-        assert!(matches!(door.enter(a), Err(Full::Address { .. })));
+        let third = door.enter(a, &limits).unwrap();
+        assert!(matches!(door.enter(a, &limits), Err(Full::Address { .. })));
         drop((first, second, third));
         assert_eq!(door.inside().connections, 1);
         assert_eq!(door.inside().unwelcomed, BTreeMap::from([(b, 1)]));
@@ -147,11 +147,14 @@ mod tests {
 
     #[test]
     fn a_full_gateway_takes_one_when_one_leaves() {
-        let door = door(1, 5);
+        let (door, limits) = (Arc::<Door>::default(), limits(1, 5));
         let a = IpAddr::from([127, 0, 0, 1]);
-        let first = door.enter(a).unwrap();
-        assert!(matches!(door.enter(a), Err(Full::Connections { .. })));
+        let first = door.enter(a, &limits).unwrap();
+        assert!(matches!(
+            door.enter(a, &limits),
+            Err(Full::Connections { .. })
+        ));
         drop(first);
-        door.enter(a).unwrap();
+        door.enter(a, &limits).unwrap();
     }
 }

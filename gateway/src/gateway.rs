@@ -1,8 +1,24 @@
 //! What the tasks of one gateway share.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
 use tokio::sync::watch;
 
-use crate::{limits::Limits, link::Upward, registry::Registry, session::hello::Terms};
+use crate::{
+    admission::Admission, door::Door, limits::Limits, link::Upward, metrics::Metrics,
+    registry::Registry, session::hello::Terms,
+};
+
+/// How far the process has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It has no certificate yet.
+    Enrolling,
+    /// Nodes are welcome.
+    Serving,
+    /// Nodes are sent away.
+    Draining,
+}
 
 /// What the tasks of one gateway share. Nothing in it outlives the process.
 #[derive(Debug)]
@@ -13,8 +29,14 @@ pub(crate) struct Gateway {
     pub(crate) upward: Upward,
     /// What nodes are offered now.
     pub(crate) terms: watch::Sender<Terms>,
-    /// The bounds.
-    pub(crate) limits: Limits,
+    /// How far the process has come.
+    pub(crate) phase: watch::Sender<Phase>,
+    /// Who is inside.
+    pub(crate) door: Arc<Door>,
+    /// What is counted.
+    pub(crate) metrics: Metrics,
+    admission: Mutex<Admission>,
+    limits: RwLock<Limits>,
 }
 
 impl Gateway {
@@ -25,7 +47,50 @@ impl Gateway {
             registry: Registry::default(),
             upward: Upward::default(),
             terms: watch::Sender::new(terms),
-            limits,
+            phase: watch::Sender::new(Phase::Enrolling),
+            door: Arc::default(),
+            metrics: Metrics::new(),
+            admission: Mutex::default(),
+            limits: RwLock::new(limits),
         }
     }
+
+    /// Whose turn it is.
+    pub(crate) fn admission(&self) -> MutexGuard<'_, Admission> {
+        // No code panics in between.
+        self.admission
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How far the process has come.
+    pub(crate) fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    /// Looks up what nobody counts as it happens.
+    pub(crate) fn look(&self) {
+        let metrics = &self.metrics;
+        metrics.connections.set(self.door.connections().into());
+        metrics.sessions.set(whole(self.registry.len()));
+        let waits = self.upward.waits();
+        metrics.untold.set(whole(waits.nodes));
+        metrics.unacknowledged.set(whole(waits.batches));
+    }
+
+    /// The bounds as they are now.
+    pub(crate) fn limits(&self) -> Limits {
+        // No code panics in between.
+        *self.limits.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets other bounds, for whatever begins from now on.
+    pub(crate) fn set_limits(&self, limits: Limits) {
+        // No code panics in between.
+        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+    }
+}
+
+fn whole(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }

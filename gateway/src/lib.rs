@@ -1,13 +1,16 @@
 //! The gateway: holds the sessions of a fleet's nodes. It carries specs down and facts up, and owns no truth: all that
 //! must survive it is its certificate.
 
+mod admission;
 mod backoff;
 mod causes;
 mod clock;
 mod config;
 mod credentials;
 mod door;
+mod drain;
 mod enrol;
+mod files;
 #[cfg(test)]
 mod fixture;
 mod gateway;
@@ -15,11 +18,16 @@ mod identity;
 mod limits;
 mod link;
 mod mailbox;
+mod manager;
+mod metrics;
 mod rate;
 mod registry;
+mod reload;
+mod serve;
 mod server;
 mod session;
 mod socket;
+mod status;
 mod tls;
 mod upgrade;
 
@@ -27,28 +35,16 @@ use std::{
     io::{self, IsTerminal as _, Write as _},
     net::SocketAddr,
     path::PathBuf,
-    sync::Arc,
 };
 
 use clap::{Parser, ValueEnum};
 use thiserror::Error;
-use tokio::{
-    net::TcpListener,
-    signal::unix::{Signal, SignalKind, signal},
-    time::timeout,
-};
-use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::warn;
 use tracing_subscriber::EnvFilter;
 
 use config::{Config, ConfigError};
-use credentials::{Credentials, CredentialsError};
+use credentials::CredentialsError;
 use enrol::EnrolError;
-use gateway::Gateway;
-use identity::Folder;
-use limits::{CLOSE_TIMEOUT, FLUSH_TIMEOUT};
-use link::client::Client;
-use server::Server;
 
 /// Holds the sessions of a fleet's nodes.
 #[derive(Debug, Parser)]
@@ -117,7 +113,7 @@ pub fn run(args: &Args) -> Result<(), RunError> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?
-        .block_on(serve(&config))
+        .block_on(serve::run(config, &args.config))
 }
 
 fn log(format: LogFormat) {
@@ -130,85 +126,6 @@ fn log(format: LogFormat) {
     match format {
         LogFormat::Text => lines.init(),
         LogFormat::Json => lines.json().init(),
-    }
-}
-
-async fn serve(config: &Config) -> Result<(), RunError> {
-    let mut stop = Stop::new()?;
-    let folder = Folder::open(&config.state_dir).map_err(EnrolError::from)?;
-    let identity = tokio::select! {
-        identity = enrol::identity(&folder, config) => identity?,
-        () = stop.asked() => return Ok(()),
-    };
-    let address = config.listen;
-    let listener = TcpListener::bind(address)
-        .await
-        .map_err(|source| RunError::Listen { address, source })?;
-    let gateway = Arc::new(Gateway::new(config.limits, config.protocol_min));
-    let unlink = CancellationToken::new();
-    let credentials = Arc::new(Credentials::new(folder, &identity)?);
-    let client = Client {
-        credentials: Arc::clone(&credentials),
-        process: rand::random(),
-        gateway: Arc::clone(&gateway),
-    };
-    let link = tokio::spawn(client.run(unlink.clone()));
-    let server = Server::new(Arc::clone(&credentials), Arc::clone(&gateway));
-    // One line for whoever started it; with port 0 nobody else knows where it listens.
-    writeln!(io::stdout(), "listening on {}", listener.local_addr()?)?;
-    info!(gateway = %credentials.gateway(), listen = %listener.local_addr()?, "serving");
-
-    tokio::select! {
-        () = server.accept(&listener) => {}
-        () = stop.asked() => {}
-    }
-    drop(listener);
-    tokio::select! {
-        () = leave(&server, &gateway, config) => {}
-        () = stop.asked() => warn!("told to stop twice: leaving at once"),
-    }
-    unlink.cancel();
-    if link.await.is_err() {
-        warn!("the link's task failed");
-    }
-    Ok(())
-}
-
-/// Sends the nodes away, then tells control what they did last.
-async fn leave(server: &Server, gateway: &Gateway, config: &Config) {
-    if timeout(config.drain + 2 * CLOSE_TIMEOUT, server.drain(config.drain))
-        .await
-        .is_err()
-    {
-        warn!(
-            sessions = gateway.registry.len(),
-            "connections outlived the drain time"
-        );
-    }
-    if timeout(FLUSH_TIMEOUT, gateway.upward.told()).await.is_err() {
-        warn!("control has not acknowledged everything: it learns the rest from the nodes");
-    }
-}
-
-/// The signals that ask a service to stop.
-struct Stop {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Stop {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn asked(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }
 

@@ -34,6 +34,23 @@ pub(crate) struct Limits {
     pub(crate) bytes_per_second: NonZeroU32,
     /// Bytes that a connection may send at once, on top of that: the largest frame, twice.
     pub(crate) bytes_burst: NonZeroU32,
+    /// Handshakes a second in all, for long. Each costs half a millisecond of a processor: more would only make everybody
+    /// wait longer.
+    pub(crate) handshakes_per_second: NonZeroU32,
+    /// Handshakes at once, on top of that.
+    pub(crate) handshakes_burst: NonZeroU32,
+    /// For how long somebody who came may wait for a turn. It is what a fleet that comes back together queues up in;
+    /// beyond it a node is better off elsewhere.
+    #[serde(deserialize_with = "span")]
+    pub(crate) handshakes_wait: Duration,
+    /// Handshakes a second of one address, for long. Behind one may be a whole site.
+    pub(crate) handshakes_per_address_per_second: NonZeroU32,
+    /// Handshakes of one address at once, on top of that.
+    pub(crate) handshakes_per_address_burst: NonZeroU32,
+    /// Sessions a minute of one node, for long. A node that keeps losing its session comes once in half a second at most.
+    pub(crate) sessions_per_node_per_minute: NonZeroU32,
+    /// Sessions of one node at once, on top of that.
+    pub(crate) sessions_per_node_burst: NonZeroU32,
     /// Connections of one address that have not been welcomed. Behind one address may be a whole site, so it is large;
     /// it keeps one host from taking every place.
     pub(crate) unwelcomed_per_address: NonZeroU32,
@@ -59,6 +76,13 @@ impl Default for Limits {
             messages_burst: count(200),
             bytes_per_second: count(128 << 10),
             bytes_burst: count(2 << 20),
+            handshakes_per_second: count(4000),
+            handshakes_burst: count(2000),
+            handshakes_wait: Duration::from_secs(5),
+            handshakes_per_address_per_second: count(1000),
+            handshakes_per_address_burst: count(10_000),
+            sessions_per_node_per_minute: count(60),
+            sessions_per_node_burst: count(20),
             unwelcomed_per_address: count(2048),
             connections_max: count(100_000),
         }
@@ -77,11 +101,32 @@ pub(crate) const READ_BUFFER_BYTES: usize = 4 << 10;
 /// For a finished session's last words to leave.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Files that are open besides connections: listeners, the link, the state folder, the runtime's own.
+pub(crate) const FILES_KEPT: u32 = 128;
+
+/// After a failed accept. Descriptors that ran out come back only when somebody leaves.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Who may ask for metrics or health at once; more wait.
+pub(crate) const STATUS_CONNECTIONS_MAX: usize = 32;
+
+/// For a question about metrics or health to be asked.
+pub(crate) const STATUS_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// For one such connection, however many questions it asks.
+pub(crate) const STATUS_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Addresses or nodes that are remembered before those that came long ago are looked for.
+pub(crate) const ARRIVALS_KEPT_MIN: usize = 4096;
+
 /// From one session's Goodbye to the next while draining, at most: few sessions need no drain time at all.
 pub(crate) const DRAIN_STEP_MAX: Duration = Duration::from_millis(10);
 
 /// Milliseconds that a node is asked to stay away from a gateway that stops: enough for its siblings to leave too.
 pub(crate) const DRAIN_RECONNECT_AFTER_MS: u32 = 500;
+
+/// Seconds after which somebody who met a gateway that stops may try it again: it may be back.
+pub(crate) const DRAIN_RETRY_AFTER_SECONDS: u64 = 5;
 
 /// For what sessions did last to be acknowledged by control before the process ends.
 pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);

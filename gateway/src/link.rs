@@ -18,7 +18,7 @@ use bc_protocol::{
 use tokio::sync::Notify;
 
 use crate::session::dispatch::Tier;
-use outbox::{AckError, Outbox};
+use outbox::{AckError, Outbox, Waits};
 
 /// Where sessions leave what control is to hear. Leaving something never waits.
 #[derive(Debug, Default)]
@@ -67,6 +67,11 @@ impl Upward {
         self.requests().remove(&closed.node);
         self.outbox().closed(closed);
         self.filled.notify_one();
+    }
+
+    /// How much control has yet to hear.
+    pub(crate) fn waits(&self) -> Waits {
+        self.outbox().waits()
     }
 
     /// Waits until control has acknowledged everything. For one reader.

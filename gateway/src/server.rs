@@ -6,36 +6,37 @@ use bc_protocol::{
     certificate::{HolderError, holder},
     id::NodeId,
 };
+use hyper::StatusCode;
+use prometheus_client::metrics::gauge::Gauge;
 use thiserror::Error;
 use tokio::{
     net::{TcpListener, TcpStream},
-    time::{sleep, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::task::TaskTracker;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use crate::{
+    admission::{NotNow, Site},
     clock,
     credentials::Credentials,
-    door::Door,
-    gateway::Gateway,
-    limits::DRAIN_STEP_MAX,
+    door::{Full, Place},
+    drain::Schedule,
+    gateway::{Gateway, Phase},
+    limits::{ACCEPT_PAUSE, DRAIN_RETRY_AFTER_SECONDS},
+    metrics::Limit,
     rate::{Bucket, Metered},
     session::Ending,
     socket::Socket,
-    upgrade::{Upgraded, upgrade},
+    upgrade::{NoSession, Upgraded, upgrade},
 };
-
-/// After a failed accept. Descriptors that ran out come back only when somebody leaves.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 type Secured = TlsStream<Metered<TcpStream>>;
 
 /// Accepts nodes.
 pub(crate) struct Server {
     credentials: Arc<Credentials>,
-    door: Arc<Door>,
     gateway: Arc<Gateway>,
     tasks: TaskTracker,
 }
@@ -55,16 +56,17 @@ enum Rejected {
     Http(#[from] hyper::Error),
     #[error("no request for a session")]
     NoSession,
+    #[error(transparent)]
+    NotNow(#[from] NotNow),
+    #[error("the gateway stops")]
+    Draining,
 }
 
 impl Server {
     /// A server of this gateway, with nobody inside.
     pub(crate) fn new(credentials: Arc<Credentials>, gateway: Arc<Gateway>) -> Self {
-        let limits = &gateway.limits;
-        let door = Door::new(limits.connections_max, limits.unwelcomed_per_address);
         Self {
             credentials,
-            door: Arc::new(door),
             gateway,
             tasks: TaskTracker::new(),
         }
@@ -76,69 +78,112 @@ impl Server {
             match listener.accept().await {
                 Ok((stream, from)) => self.enter(stream, from),
                 Err(error) => {
-                    warn!(%error, "cannot accept");
+                    let metrics = &self.gateway.metrics;
+                    metrics.limit_reached(Limit::Connections, &format!("cannot accept: {error}"));
                     sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
     }
 
-    /// Sends every node away, spread over at most `over`, and waits until they are gone.
-    pub(crate) async fn drain(&self, over: Duration) {
+    /// Sends every node away, spread over `drain` but for what the last ones need of it, and waits until they are gone.
+    pub(crate) async fn drain(&self, drain: Duration) {
+        let from = Instant::now();
         let mailboxes = self.gateway.registry.close_doors();
         let count = u32::try_from(mailboxes.len()).unwrap_or(u32::MAX);
-        info!(sessions = count, "draining");
-        let step = over
-            .checked_div(count)
-            .unwrap_or_default()
-            .min(DRAIN_STEP_MAX);
-        let from = tokio::time::Instant::now();
-        let mut due = Duration::ZERO;
-        for mailbox in mailboxes {
-            mailbox.end(Ending::Stopping);
-            due += step;
+        info!(sessions = count, ?drain, "draining");
+        let schedule = Schedule::new(count, drain);
+        for (number, mailbox) in (0..).zip(mailboxes) {
             // By the clock and not by the step: a timer is late by up to a millisecond, ten thousand are late by ten
             // seconds.
-            tokio::time::sleep_until(from + due).await;
+            sleep_until(from + schedule.goodbye(number, rand::random())).await;
+            mailbox.end(Ending::Stopping);
         }
         self.tasks.close();
         self.tasks.wait().await;
     }
 
     fn enter(&self, stream: TcpStream, from: SocketAddr) {
-        let place = match self.door.enter(from.ip()) {
-            Ok(place) => place,
-            Err(reason) => {
-                warn!(%from, %reason, "connection refused");
+        let (place, turn) = match self.admit(from) {
+            Ok(admitted) => admitted,
+            Err((limit, reason)) => {
+                self.gateway.metrics.limit_reached(limit, &reason);
                 return;
             }
         };
-        let tls = TlsAcceptor::from(self.credentials.server());
+        let credentials = Arc::clone(&self.credentials);
         let gateway = Arc::clone(&self.gateway);
         let tasks = self.tasks.clone();
         self.tasks.spawn(async move {
-            let limit = gateway.limits.handshake_timeout;
             // In a box of its own: what a handshake needs must not stay with the session.
-            let prepared = timeout(limit, Box::pin(prepare(stream, tls, &gateway))).await;
-            match prepared.unwrap_or(Err(Rejected::Overdue(limit))) {
+            match Box::pin(prepare(stream, turn, &credentials, &gateway)).await {
                 Ok((upgraded, node)) => {
                     let socket = Box::pin(Socket::new(upgraded, node, place, gateway)).await;
                     tasks.spawn(Box::new(socket).run());
                 }
-                Err(Rejected::NoSession) => debug!(%from, "no session asked for"),
-                Err(reason) => info!(%from, %reason, "connection rejected"),
+                Err(reason) => reject(&gateway, from, &reason),
             }
         });
     }
+
+    /// A place, and the moment for the handshake; or the limit that is against it. Nothing is said to whoever is turned
+    /// away here: what could be understood costs as much as a handshake.
+    fn admit(&self, from: SocketAddr) -> Result<(Place, Instant), (Limit, String)> {
+        let (gateway, limits) = (&self.gateway, self.gateway.limits());
+        let site = Site::from(from.ip());
+        let place = gateway
+            .door
+            .enter(site.address(), &limits)
+            .map_err(|full| match full {
+                Full::Connections { .. } => (Limit::Connections, full.to_string()),
+                Full::Address { .. } => (Limit::Unwelcomed, full.to_string()),
+            })?;
+        let turn = gateway.admission().arrives(site, &limits, clock::now());
+        let turn = turn.map_err(|not_now| (limit_of(&not_now), not_now.to_string()))?;
+        Ok((place, turn.into()))
+    }
 }
 
+fn limit_of(not_now: &NotNow) -> Limit {
+    match not_now {
+        NotNow::Crowd { .. } => Limit::Handshakes,
+        NotNow::Site { .. } => Limit::HandshakesPerAddress,
+        NotNow::Node { .. } => Limit::SessionsPerNode,
+    }
+}
+
+/// Waits for its turn, then does what comes before a session, in bounded time.
 async fn prepare(
+    stream: TcpStream,
+    turn: Instant,
+    credentials: &Credentials,
+    gateway: &Gateway,
+) -> Result<(Upgraded<Secured>, NodeId), Rejected> {
+    if Instant::now() < turn {
+        let _waiting = Counted::new(&gateway.metrics.waiting);
+        sleep_until(turn).await;
+    }
+    let _under_way = Counted::new(&gateway.metrics.handshakes);
+    let from = clock::now();
+    let limit = gateway.limits().handshake_timeout;
+    let tls = TlsAcceptor::from(credentials.server());
+    let prepared = timeout(limit, Box::pin(secure_and_upgrade(stream, tls, gateway))).await;
+    let prepared = prepared.map_err(|_| Rejected::Overdue(limit))??;
+    let took = clock::now().saturating_duration_since(from);
+    gateway
+        .metrics
+        .handshake_seconds
+        .observe(took.as_secs_f64());
+    Ok(prepared)
+}
+
+async fn secure_and_upgrade(
     stream: TcpStream,
     tls: TlsAcceptor,
     gateway: &Gateway,
 ) -> Result<(Upgraded<Secured>, NodeId), Rejected> {
     stream.set_nodelay(true).map_err(Rejected::Tls)?;
-    let limits = &gateway.limits;
+    let limits = gateway.limits();
     let bytes = Bucket::full(limits.bytes_per_second, limits.bytes_burst, clock::now());
     let secured = tls
         .accept(Metered::new(stream, bytes))
@@ -147,6 +192,73 @@ async fn prepare(
     let chain = secured.get_ref().1.peer_certificates();
     let leaf = chain.and_then(<[_]>::first);
     let node = holder(leaf.ok_or(Rejected::NoCertificate)?)?;
-    let upgraded = upgrade(secured).await?.ok_or(Rejected::NoSession)?;
-    Ok((upgraded, node))
+    let may = may_begin(gateway, &node);
+    let told = may.as_ref().copied().map_err(as_told);
+    let upgraded = upgrade(secured, told).await?;
+    may?;
+    Ok((upgraded.ok_or(Rejected::NoSession)?, node))
+}
+
+/// Whether this node may have a session now. Only here it is known who it is, and an answer costs little more.
+fn may_begin(gateway: &Gateway, node: &NodeId) -> Result<(), Rejected> {
+    match gateway.phase() {
+        Phase::Draining => return Err(Rejected::Draining),
+        Phase::Enrolling | Phase::Serving => {}
+    }
+    let limits = gateway.limits();
+    Ok(gateway.admission().shows(node, &limits, clock::now())?)
+}
+
+/// What the peer is told: that it is welcome, but not now.
+fn as_told(reason: &Rejected) -> NoSession {
+    let (status, retry_after) = match reason {
+        Rejected::NotNow(not_now) => (StatusCode::TOO_MANY_REQUESTS, not_now.retry_after_seconds()),
+        Rejected::Draining
+        | Rejected::Overdue(_)
+        | Rejected::Tls(_)
+        | Rejected::NoCertificate
+        | Rejected::Holder(_)
+        | Rejected::Http(_)
+        | Rejected::NoSession => (StatusCode::SERVICE_UNAVAILABLE, DRAIN_RETRY_AFTER_SECONDS),
+    };
+    NoSession {
+        status,
+        why: reason.to_string(),
+        retry_after,
+    }
+}
+
+fn reject(gateway: &Gateway, from: SocketAddr, reason: &Rejected) {
+    let limit = match reason {
+        Rejected::Overdue(_) => Limit::HandshakeTimeout,
+        Rejected::NotNow(not_now) => limit_of(not_now),
+        Rejected::Draining => {
+            debug!(%from, "came while the gateway stops");
+            return;
+        }
+        Rejected::Tls(_)
+        | Rejected::NoCertificate
+        | Rejected::Holder(_)
+        | Rejected::Http(_)
+        | Rejected::NoSession => Limit::Strangers,
+    };
+    gateway
+        .metrics
+        .limit_reached(limit, &format!("{from}: {reason}"));
+}
+
+/// One more, until it is dropped.
+struct Counted(Gauge);
+
+impl Counted {
+    fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
 }

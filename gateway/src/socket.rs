@@ -69,7 +69,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     ) -> Self {
         let (at, unix_ms) = (clock::now(), clock::unix_ms());
         let session = SessionId::random(unix_ms, rand::random());
-        let limits = &gateway.limits;
+        let limits = gateway.limits();
         let birth = Birth {
             node: node.clone(),
             session: session.clone(),
@@ -110,6 +110,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             }
         };
         info!(node = %self.node, session = %self.session, reason = %ending, "session ended");
+        self.gateway.metrics.session_ended(&ending);
         if let Some(mut held) = self.held.take() {
             held.closed.reason = ending.to_string();
         }
@@ -155,6 +156,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                         info!(%node, %session, connect_seq = opened.connect_seq,
                             version = %opened.facts.version, upgrade_only = opened.upgrade_only,
                             "session opened");
+                        self.gateway.metrics.sessions_opened.inc();
                         self.gateway.upward.opened(*opened);
                     }
                     Output::Report(report) => self.gateway.upward.reported(*report),
@@ -207,7 +209,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     }
 
     async fn send(&mut self, message: Message) -> Result<(), Input> {
-        let waited = self.gateway.limits.write_timeout;
+        let waited = self.gateway.limits().write_timeout;
         match timeout(waited, self.socket.send(message)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Input::Broken(failed(&error))),
@@ -257,6 +259,11 @@ fn failed(error: &tungstenite::Error) -> Ending {
             found: *size,
             max: *max_size,
         });
+    }
+    if let tungstenite::Error::Io(error) = error
+        && let Some(too_fast) = error.get_ref().and_then(|inner| inner.downcast_ref())
+    {
+        return Ending::TooManyBytes(*too_fast);
     }
     Ending::Failed(error.to_string())
 }

@@ -16,7 +16,7 @@ use http_body_util::Full;
 use hyper::{
     Request, Response, StatusCode,
     body::Incoming,
-    header::{CONNECTION, HeaderValue},
+    header::{CONNECTION, HeaderValue, RETRY_AFTER},
     server::conn::http1,
     service::service_fn,
 };
@@ -38,14 +38,31 @@ pub(crate) struct Upgraded<S> {
     pub(crate) early: Vec<u8>,
 }
 
-/// Answers one request; gives the connection if it was for a session.
-pub(crate) async fn upgrade<S>(stream: S) -> Result<Option<Upgraded<S>>, hyper::Error>
+/// Why no session may begin on a connection now, as the peer is told.
+#[derive(Clone, Debug)]
+pub(crate) struct NoSession {
+    /// The answer's status.
+    pub(crate) status: StatusCode,
+    /// In a sentence.
+    pub(crate) why: String,
+    /// Seconds after which it is worth another try.
+    pub(crate) retry_after: u64,
+}
+
+/// Answers one request; gives the connection if it was for a session, and one may begin.
+pub(crate) async fn upgrade<S>(
+    stream: S,
+    may: Result<(), NoSession>,
+) -> Result<Option<Upgraded<S>>, hyper::Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let accepted = Arc::new(AtomicBool::new(false));
     let service = service_fn(|request| {
-        let response = answer(&request);
+        let response = match &may {
+            Ok(()) => answer(&request),
+            Err(reason) => not_now(reason),
+        };
         let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         accepted.store(switches, Ordering::Relaxed);
         std::future::ready(Ok::<_, Infallible>(response))
@@ -71,6 +88,13 @@ fn answer(request: &Request<Incoming>) -> Response<Full<Bytes>> {
     }
     create_response_with_body(request, Full::default)
         .unwrap_or_else(|error| plain(StatusCode::BAD_REQUEST, error.to_string()))
+}
+
+fn not_now(reason: &NoSession) -> Response<Full<Bytes>> {
+    let mut response = plain(reason.status, reason.why.clone());
+    let seconds = HeaderValue::from(reason.retry_after);
+    response.headers_mut().insert(RETRY_AFTER, seconds);
+    response
 }
 
 fn plain(status: StatusCode, text: String) -> Response<Full<Bytes>> {

@@ -85,12 +85,17 @@ impl Client {
 
     async fn keep(&self) {
         let mut backoff = Backoff::default();
+        self.show_end();
         loop {
             let error = match self.connect().await {
                 Ok((socket, welcome)) => {
                     info!(control = %self.credentials.link(), "linked");
                     let from = clock::now();
+                    let metrics = &self.gateway.metrics;
+                    metrics.links.inc();
+                    metrics.linked.set(1);
                     let ended = self.hold(socket, welcome).await;
+                    metrics.linked.set(0);
                     // One that welcomes and then fails every time must not be dialled as fast as we can.
                     if clock::now().duration_since(from) > RETRY_LAST {
                         backoff.succeeded();
@@ -255,6 +260,7 @@ impl Client {
                 match self.credentials.renew(&certificate) {
                     Ok(()) => {
                         renewal.asked_at = None;
+                        self.show_end();
                         info!("the certificate is renewed");
                     }
                     Err(error) => {
@@ -267,6 +273,13 @@ impl Client {
             }
         }
         Ok(())
+    }
+
+    /// Shows when the certificate ends.
+    fn show_end(&self) {
+        #[expect(clippy::cast_precision_loss, reason = "seconds are exact in a float")]
+        let ends = self.credentials.ends_at() as f64;
+        self.gateway.metrics.certificate_ends.set(ends);
     }
 
     fn offer(&self, settings: Settings) {

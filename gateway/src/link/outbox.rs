@@ -94,6 +94,15 @@ enum Due {
     Report,
 }
 
+/// How much control has yet to hear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waits {
+    /// Nodes with something that has not left.
+    pub(crate) nodes: usize,
+    /// Batches that left or are about to, and are not acknowledged.
+    pub(crate) batches: usize,
+}
+
 /// Control acknowledged what it was never sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("expected an acknowledgement of batch {last} at most, found {found}")]
@@ -257,6 +266,14 @@ impl Outbox {
     /// Whether control has acknowledged everything.
     pub(crate) fn is_idle(&self) -> bool {
         self.listing == Listing::Done && self.fresh.is_empty() && self.unacknowledged.is_empty()
+    }
+
+    /// How much control has yet to hear.
+    pub(crate) fn waits(&self) -> Waits {
+        Waits {
+            nodes: self.fresh.len(),
+            batches: self.unacknowledged.len(),
+        }
     }
 
     fn live(&mut self, node: &NodeId, of: &SessionId) -> Option<&mut Session> {

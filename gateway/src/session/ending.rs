@@ -34,6 +34,8 @@ pub(crate) enum Ending {
     Text,
     /// More messages than allowed.
     TooFast(TooFast),
+    /// More bytes than allowed.
+    TooManyBytes(TooFast),
     /// No sign of life.
     Silent {
         /// For how long.
@@ -64,6 +66,46 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
+    /// Every word of [`Self::word`].
+    pub(crate) const WORDS: [&'static str; 15] = [
+        "hello-overdue",
+        "protocol-too-new",
+        "bad-frame",
+        "out-of-turn",
+        "too-many-messages",
+        "too-many-bytes",
+        "silent",
+        "superseded",
+        "removed",
+        "stopping",
+        "told",
+        "left",
+        "closed",
+        "failed",
+        "write-stalled",
+    ];
+
+    /// Its kind, in a word.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::HelloOverdue { .. } => "hello-overdue",
+            Self::ProtocolTooNew { .. } => "protocol-too-new",
+            Self::BadFrame(_) | Self::Text => "bad-frame",
+            Self::OutOfTurn { .. } => "out-of-turn",
+            Self::TooFast(_) => "too-many-messages",
+            Self::TooManyBytes(_) => "too-many-bytes",
+            Self::Silent { .. } => "silent",
+            Self::Superseded { .. } => "superseded",
+            Self::Removed => "removed",
+            Self::Stopping => "stopping",
+            Self::Told(_) => "told",
+            Self::Left(_) => "left",
+            Self::Closed => "closed",
+            Self::Failed(_) => "failed",
+            Self::WriteStalled { .. } => "write-stalled",
+        }
+    }
+
     /// What the node is told, if it can still hear.
     pub(crate) fn goodbye(&self) -> Option<Goodbye> {
         let say = |reason, reconnect_after_ms| {
@@ -78,7 +120,7 @@ impl Ending {
                 say(GoodbyeReason::ProtocolError, 0)
             }
             Self::ProtocolTooNew { .. } => say(GoodbyeReason::ProtocolTooNew, 0),
-            Self::TooFast(_) => say(GoodbyeReason::Overloaded, 0),
+            Self::TooFast(_) | Self::TooManyBytes(_) => say(GoodbyeReason::Overloaded, 0),
             Self::Superseded { winning } => say(
                 GoodbyeReason::Superseded {
                     connect_seq: *winning,
@@ -116,6 +158,7 @@ impl fmt::Display for Ending {
             }
             Self::Text => write!(f, "expected binary messages, found text"),
             Self::TooFast(error) => write!(f, "messages: {error}"),
+            Self::TooManyBytes(error) => write!(f, "bytes: {error}"),
             Self::Silent { lasted } => {
                 write!(f, "expected a sign of life, found none for {lasted:?}")
             }
@@ -123,7 +166,7 @@ impl fmt::Display for Ending {
             Self::Removed => write!(f, "the node has been removed"),
             Self::Stopping => write!(f, "the gateway stops"),
             Self::Told(goodbye) => write!(f, "control ends it: {}", goodbye.message),
-            Self::Left(reason) => write!(f, "the node leaves: {}", word(*reason)),
+            Self::Left(reason) => write!(f, "the node leaves: {}", word_of(*reason)),
             Self::Closed => write!(f, "the connection was closed"),
             Self::Failed(error) => write!(f, "the connection failed: {error}"),
             Self::WriteStalled { waited } => {
@@ -133,7 +176,7 @@ impl fmt::Display for Ending {
     }
 }
 
-fn word(reason: GoodbyeReason) -> &'static str {
+fn word_of(reason: GoodbyeReason) -> &'static str {
     match reason {
         GoodbyeReason::Stopping => "stopping",
         GoodbyeReason::Superseded { .. } => "superseded",
