@@ -44,6 +44,16 @@ where
     T::try_from(number).map_err(|source| undecodable(column, source))
 }
 
+/// A number that cannot be negative, or NULL.
+pub(crate) fn number_option<T>(row: &Row, column: &'static str) -> Result<Option<T>, sqlx::Error>
+where
+    T: TryFrom<i64, Error: Error + Send + Sync + 'static>,
+{
+    let number: Option<i64> = row.try_get(column)?;
+    let checked = number.map(T::try_from).transpose();
+    checked.map_err(|source| undecodable(column, source))
+}
+
 /// A time.
 pub(crate) fn moment(row: &Row, column: &'static str) -> Result<Moment, sqlx::Error> {
     row.try_get(column).map(Moment::from_millis)

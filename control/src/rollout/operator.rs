@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{
     plan::{Pass, Plan, Step, rollback_attempt},
-    snapshot::{Flight, Snapshot, Trouble},
+    snapshot::{Flight, Snapshot, Terms, Trouble},
 };
 use crate::{
     api::rollout::{RolloutState, RowState},
@@ -96,7 +96,9 @@ fn abort(pass: &mut Pass<'_>, reason: &str, flights: Flights) {
     let trouble = Trouble::new("aborted", reason);
     for flight in &pass.snapshot.flights {
         match flights {
-            Flights::RollBack if can_go_back(flight) => roll_back(pass, flight),
+            Flights::RollBack if can_go_back(flight, &pass.snapshot.terms) => {
+                roll_back(pass, flight)
+            }
             Flights::RollBack | Flights::Fail => {
                 pass.land(flight, Step::Fail(trouble.clone()));
                 pass.vacate_if_at_rest(flight);
@@ -119,8 +121,10 @@ fn abort(pass: &mut Pass<'_>, reason: &str, flights: Flights) {
     );
 }
 
-fn can_go_back(flight: &Flight) -> bool {
-    flight.from.as_ref().is_some_and(|from| from.registered)
+/// Or has confirmed the release already: the next pass sees that.
+fn can_go_back(flight: &Flight, terms: &Terms) -> bool {
+    let origin = flight.from.as_ref().and_then(|from| from.sequence);
+    origin.is_some() && (flight.passed().is_none() || flight.has_confirmed(terms))
 }
 
 /// The node keeps its place: it is in flight until it is back.

@@ -5,7 +5,10 @@
 
 use bc_protocol::{id::AttemptId, session::Outcome};
 
-use super::snapshot::{AttemptSaid, Flight, Node, Pool, Scope, Terms, Trouble};
+use super::{
+    snapshot::{AttemptSaid, Flight, Node, Pool, Scope, Terms, Trouble},
+    target::Unfit,
+};
 use crate::api::rollout::RowState;
 
 /// What becomes of a row in flight.
@@ -21,7 +24,7 @@ pub(crate) enum Verdict {
     RolledBack,
     /// It did not work.
     Failed(Trouble),
-    /// The node never heard of it.
+    /// The node never heard of it, or is past it.
     Skipped(Trouble),
 }
 
@@ -57,6 +60,10 @@ fn upgrading<R>(flight: &Flight<R>, terms: &Terms, time: Time) -> Verdict {
             Reported::GaveUp(trouble) => Verdict::Failed(trouble),
         };
     }
+    // Somebody else has brought it further, such as a control that this one's copy knows nothing of.
+    if let Some(ahead) = ahead(flight, terms) {
+        return Verdict::Skipped(ahead);
+    }
     match time {
         Time::Left => return shows(flight),
         Time::Over => {}
@@ -72,13 +79,7 @@ fn upgrading<R>(flight: &Flight<R>, terms: &Terms, time: Time) -> Verdict {
 }
 
 fn rolling_back<R>(flight: &Flight<R>, terms: &Terms, time: Time) -> Verdict {
-    // The floor is what the node has confirmed, whoever it was told by: from there on it goes forward only.
-    let confirmed = flight
-        .node
-        .said
-        .as_ref()
-        .is_some_and(|said| said.floor.sequence() >= terms.sequence);
-    if confirmed {
+    if flight.has_confirmed(terms) {
         return Verdict::Succeeded;
     }
     let is_back = |version: &_| {
@@ -93,11 +94,22 @@ fn rolling_back<R>(flight: &Flight<R>, terms: &Terms, time: Time) -> Verdict {
             Reported::GaveUp(trouble) => Verdict::Failed(trouble),
         };
     }
+    // There is nothing that it could be told: it must not keep its place until the time is over.
+    if let Some(unfit) = flight.passed() {
+        return Verdict::Failed(Trouble::new(unfit.code(), unfit.to_string()));
+    }
     match time {
         Time::Left => return shows(flight),
         Time::Over => {}
     }
     Verdict::Failed(overdue(flight, terms))
+}
+
+fn ahead<R>(flight: &Flight<R>, terms: &Terms) -> Option<Trouble> {
+    let (sequence, floor) = (terms.sequence, flight.node.said.as_ref()?.floor);
+    let unfit = Unfit::BelowFloor { sequence, floor };
+    let ahead = !floor.admits(sequence);
+    ahead.then(|| Trouble::new(unfit.code(), unfit.to_string()))
 }
 
 /// What a node can say for good about the row's own attempt.

@@ -16,7 +16,10 @@ use bc_protocol::{
     version::Version,
 };
 
-use super::{budget::Budget, target::Target};
+use super::{
+    budget::Budget,
+    target::{Target, Unfit},
+};
 use crate::{
     api::rollout::{RolloutState, RowCounts, RowState},
     clock::Moment,
@@ -205,8 +208,8 @@ pub(crate) struct Flight<R = Row> {
 pub(crate) struct Origin {
     /// The version.
     pub version: Version,
-    /// Whether there is something to go back to.
-    pub registered: bool,
+    /// Its release's, where one is registered.
+    pub sequence: Option<Sequence>,
 }
 
 /// Who else holds the node's place in its pool's budget.
@@ -240,6 +243,23 @@ pub(crate) struct Lingering {
     pub place: Place,
     /// The node.
     pub node: Node,
+}
+
+impl<R> Flight<R> {
+    /// Whether the node accepts nothing older than the release: it has confirmed that, or a newer one. The floor is what
+    /// counts, whoever the node was told by: from there on it goes forward only.
+    pub(crate) fn has_confirmed(&self, terms: &Terms) -> bool {
+        let said = self.node.said.as_ref();
+        said.is_some_and(|said| said.floor.sequence() >= terms.sequence)
+    }
+
+    /// Why the node cannot go back to what it ran, where that is registered: its floor has passed it.
+    pub(crate) fn passed(&self) -> Option<Unfit> {
+        let sequence = self.from.as_ref()?.sequence?;
+        let floor = self.node.said.as_ref()?.floor;
+        let passed = !floor.admits(sequence);
+        passed.then_some(Unfit::BelowFloor { sequence, floor })
+    }
 }
 
 /// A node that succeeded and has gone offline since.

@@ -99,7 +99,8 @@ async fn renumber(
     if read.is_known() {
         return Ok(Some(read.spec()));
     }
-    read.generation = read.generation.saturating_add(1);
+    // A control that was restored from a copy has numbered what its nodes have seen since, and forgotten it.
+    read.generation = read.generation.max(read.observed).saturating_add(1);
     let identity = read.identity();
     query(
         "UPDATE nodes SET generation = $2, spec_version = $3, spec_sha256 = $4, spec_attempt = $5 WHERE id = $1",
@@ -125,6 +126,7 @@ struct Identity {
 
 struct Read {
     generation: u64,
+    observed: u64,
     numbered: Identity,
     section: Option<DaemonSection>,
     origin: Option<Origin>,
@@ -162,7 +164,8 @@ async fn read(
 ) -> Result<Option<Read>, SpecError> {
     let row = query(
         "SELECT n.pool_id, n.generation, n.spec_version, n.spec_sha256, n.spec_attempt,
-                json_extract(n.labels, '$.\"cpu.arch\"') AS arch, f.floor
+                json_extract(n.labels, '$.\"cpu.arch\"') AS arch, f.floor,
+                coalesce(f.observed_generation, 0) AS observed
          FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id
          WHERE n.id = $1 AND n.removed_at IS NULL",
     )
@@ -188,6 +191,7 @@ async fn read(
     }
     Ok(Some(Read {
         generation: number(&row, "generation")?,
+        observed: number(&row, "observed")?,
         numbered: Identity {
             version: row.try_get("spec_version")?,
             sha256: row.try_get("spec_sha256")?,

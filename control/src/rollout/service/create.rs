@@ -1,8 +1,8 @@
 //! `rollouts.create`
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
-use bc_protocol::id::{PoolId, RolloutId};
+use bc_protocol::id::{PoolId, RolloutId, TenantId};
 
 use super::{
     RolloutError, Services,
@@ -12,7 +12,12 @@ use crate::{
     api::rollout::{CreateRollout, Rollout},
     chance,
     clock::Moment,
-    db::{Conn, Tx, contention::retried},
+    db::{
+        Conn, Tx,
+        column::{moment, moment_option},
+        contention::retried,
+        query,
+    },
     event::outbox::{Draft, publish},
     release::store::by_version,
     rollout::{
@@ -56,7 +61,7 @@ async fn create_once(
     let listed = checked.pools.as_ref();
     store::create::lock_pools(&mut tx, &request.tenant_id, listed).await?;
     // Under the locks: of two over one pool, the later is the newer.
-    let at = (id.clone(), Moment::now());
+    let at = (id.clone(), newest(&mut tx, &request.tenant_id).await?);
     let (new, pools) = intended(&mut tx, (actor, request), at, services).await?;
     let stale = write(&mut tx, &new, &pools).await?;
     let rollout = answer(&mut tx, request, &id).await?;
@@ -65,6 +70,23 @@ async fn create_once(
     services.tell_stale(stale);
     services.waker.wake();
     Ok(rollout)
+}
+
+/// When a rollout is created: newer than all that the tenant has. What nodes should run depends on which of two is the
+/// newer, so it must not depend on whose clock was ahead: the database's counts, and a rollout of a restored copy or of
+/// a clock that was put back is still older than this one.
+async fn newest(tx: &mut Tx, tenant: &TenantId) -> Result<Moment, sqlx::Error> {
+    let row = query(
+        "SELECT cast(unixepoch('subsec') * 1000 AS BIGINT) AS now,
+                (SELECT max(created_at) FROM rollouts WHERE tenant = $1) AS newest",
+    )
+    .bind(tenant.as_str())
+    .fetch_one(tx)
+    .await?;
+    let now = moment(&row, "now")?;
+    let newest = moment_option(&row, "newest")?;
+    let next = newest.map(|newest| newest.plus(Duration::from_millis(1)));
+    Ok(next.map_or(now, |next| next.max(now)))
 }
 
 /// The rollout that a request asks for, and its pools; or why there is none to be had.

@@ -246,7 +246,7 @@ fn flight(row: &Row) -> Result<Flight<LateRow>, sqlx::Error> {
         from: parsed_option(row, "from_version")?.map(|version| Origin {
             version,
             // Nobody rolls late nodes back.
-            registered: false,
+            sequence: None,
         }),
         deadline: moment(row, "deadline_at")?,
         shown: node::trouble(row)?,

@@ -8,6 +8,7 @@ use std::{
 use bc_protocol::{
     id::{NodeId, PoolId, RolloutId},
     release::Trust,
+    sequence::Sequence,
     share::Share,
 };
 
@@ -22,7 +23,9 @@ use crate::{
     clock::Moment,
     db::{
         Conn, Row,
-        column::{moment, moment_option, number, parsed, parsed_option, undecodable},
+        column::{
+            moment, moment_option, number, number_option, parsed, parsed_option, undecodable,
+        },
         query, query_scalar,
     },
     release::store::{ReleaseError, by_version},
@@ -224,14 +227,14 @@ async fn flights(conn: &mut Conn, id: &RolloutId) -> Result<Vec<Flight>, sqlx::E
 }
 
 fn flight(row: &Row) -> Result<Flight, sqlx::Error> {
-    let registered: bool = row.try_get("from_registered")?;
+    let sequence = number_option::<u64>(row, "from_sequence")?
+        .map(Sequence::new)
+        .transpose()
+        .map_err(|source| undecodable("from_sequence", source))?;
     Ok(Flight {
         row: node::row(row)?,
         attempt: parsed(row, "attempt")?,
-        from: parsed_option(row, "from_version")?.map(|version| Origin {
-            version,
-            registered,
-        }),
+        from: parsed_option(row, "from_version")?.map(|version| Origin { version, sequence }),
         deadline: moment(row, "deadline_at")?,
         shown: node::trouble(row)?,
         place: place(row)?,

@@ -14,7 +14,7 @@ pub(super) const FLIGHTS: &str = concat!(
          SELECT place FROM rollout_nodes WHERE rollout_id = $1 AND state IN ('upgrading', 'rolling-back'))
      SELECT ",
     columns!(),
-    ", EXISTS (SELECT 1 FROM daemon_releases d WHERE d.version = r.from_version) AS from_registered
+    ", (SELECT d.sequence FROM daemon_releases d WHERE d.version = r.from_version) AS from_sequence
      , EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = r.node_id AND d.reason <> r.rollout_id) AS shared
      FROM i CROSS JOIN rollout_nodes r
      JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id

@@ -28,7 +28,7 @@ mod checks;
 mod view;
 
 /// The old release's sequence, and the new one's.
-pub(super) const OLD: (&str, u64) = ("1.0.0", 10);
+pub(super) const OLD: (&str, u64) = ("1.0.0", 9);
 pub(super) const NEW: (&str, u64) = ("1.1.0", 11);
 
 pub(super) fn version(text: &str) -> Version {

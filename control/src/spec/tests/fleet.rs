@@ -12,7 +12,7 @@ use bc_protocol::{
 };
 
 use crate::{
-    api::rollout::{CreateRollout, OneRollout, Rollout, RowState},
+    api::rollout::{CreateRollout, ListRollouts, OneRollout, Rollout, RowState},
     clock::Moment,
     db::{query, query_scalar, tests::fresh},
     fleet::{facts, late},
@@ -211,6 +211,16 @@ impl Fleet {
         let listed = rollout.node_list.as_ref().unwrap();
         assert_eq!(rollout.nodes.total() as usize, listed.len(), "I24");
         rollout
+    }
+
+    pub(crate) async fn list(&self) -> Vec<Rollout> {
+        let request = ListRollouts {
+            tenant_id: "root".parse().unwrap(),
+        };
+        service::list(&self.services, request)
+            .await
+            .unwrap()
+            .rollouts
     }
 
     pub(crate) async fn spec(&self, node: &NodeId) -> NodeSpec {

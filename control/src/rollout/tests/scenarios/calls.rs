@@ -145,6 +145,51 @@ fn a_rollback_of_a_node_that_confirms_after_all() {
 }
 
 #[test]
+fn a_node_whose_floor_has_passed_what_it_ran_has_no_way_back() {
+    check(
+        "
+        pools a=4@1
+        waves=100
+          a1 upgrading from 1.0.0
+          a2 upgrading from 1.0.0
+          a3 upgrading from 1.0.0
+          a4 upgrading from 1.0.0
+        a1 floor 10
+        abort rollback
+          a1 failed, aborted: by hand
+          a2 rolling-back
+          a3 rolling-back
+          a4 rolling-back
+          all pending skipped, aborted: by hand
+          rollout.aborted: by hand
+        a2 floor 10
+          a2 failed, floor: expected a sequence of at least the node's floor 10, found 9
+        a3 floor 11
+          a3 succeeded
+        a4 floor 12
+          a4 succeeded
+        ",
+    );
+}
+
+#[test]
+fn a_node_that_somebody_else_has_brought_further_is_passed_over() {
+    check(
+        "
+        pools a=2
+        waves=100
+          a1 upgrading from 1.0.0
+        a1 floor 12
+          a1 skipped, floor: expected a sequence of at least the node's floor 12, found 11
+          a2 upgrading from 1.0.0
+        a2 obeys
+          a2 succeeded
+          rollout.completed, wave 0
+        ",
+    );
+}
+
+#[test]
 fn nothing_starts_in_a_frozen_fleet_and_what_flies_settles() {
     check(
         "

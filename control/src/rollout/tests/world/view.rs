@@ -6,6 +6,7 @@ use bc_protocol::{
     digest::Sha256,
     id::{NodeId, PoolId},
     platform::Platform,
+    sequence::Sequence,
 };
 
 use super::{ModelPool, ModelRow, NEW, OLD, World};
@@ -92,7 +93,8 @@ impl World {
                 row: row.row.clone(),
                 attempt: row.attempt.clone().unwrap(),
                 from: row.from.clone().map(|version| Origin {
-                    registered: version == super::version(OLD.0),
+                    sequence: (version == super::version(OLD.0))
+                        .then(|| Sequence::new(OLD.1).unwrap()),
                     version,
                 }),
                 deadline: row.deadline.unwrap(),
