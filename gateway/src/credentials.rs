@@ -121,12 +121,7 @@ impl Credentials {
     /// Uses what lies in the state folder now, if it is this gateway's.
     pub(crate) fn reload(&self) -> Result<(), CredentialsError> {
         let identity = self.folder.load()?.ok_or(CredentialsError::Empty)?;
-        if identity.gateway != self.gateway {
-            return Err(CredentialsError::Another {
-                expected: self.gateway.clone(),
-                found: identity.gateway,
-            });
-        }
+        self.require_own(identity.chain.first().map(|leaf| &**leaf))?;
         let current = Current::of(&identity)?;
         *self.current() = current;
         Ok(())
@@ -134,11 +129,7 @@ impl Credentials {
 
     /// Keeps a renewed certificate, and uses it from here on.
     pub(crate) fn renew(&self, renewed: &Certificate) -> Result<(), CredentialsError> {
-        let found: GatewayId = holder(renewed.chain.first().ok_or(CredentialsError::Empty)?)?;
-        if found != self.gateway {
-            let expected = self.gateway.clone();
-            return Err(CredentialsError::Another { expected, found });
-        }
+        self.require_own(renewed.chain.first().map(Vec::as_slice))?;
         let identity = Identity {
             gateway: self.gateway.clone(),
             link: self.link.clone(),
@@ -156,6 +147,15 @@ impl Credentials {
         })?;
         *self.current() = current;
         Ok(())
+    }
+
+    fn require_own(&self, leaf: Option<&[u8]>) -> Result<(), CredentialsError> {
+        let found: GatewayId = holder(leaf.ok_or(CredentialsError::Empty)?)?;
+        if found == self.gateway {
+            return Ok(());
+        }
+        let expected = self.gateway.clone();
+        Err(CredentialsError::Another { expected, found })
     }
 
     fn current(&self) -> MutexGuard<'_, Current> {

@@ -7,12 +7,15 @@
     reason = "a test stops at the first surprise"
 )]
 
+mod admission;
 mod authority;
 mod commands;
 mod control;
 mod links;
 mod node;
+mod operations;
 mod process;
+mod reload;
 mod sessions;
 mod strangers;
 

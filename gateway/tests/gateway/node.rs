@@ -15,13 +15,16 @@ use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
-use tokio_tungstenite::{WebSocketStream, client_async, tungstenite::Message};
+use tokio_tungstenite::{
+    WebSocketStream, client_async,
+    tungstenite::{self, Message},
+};
 
 use crate::{authority::Authority, soon};
 
 pub(crate) struct Node {
     pub(crate) id: NodeId,
-    tls: Arc<ClientConfig>,
+    pub(crate) tls: Arc<ClientConfig>,
 }
 
 /// The node's end of a session.
@@ -62,6 +65,13 @@ impl Session {
         let facts = facts(number);
         self.say(FromNode::Report(StatusReport { number, facts }))
             .await;
+    }
+
+    /// The same to a gateway that may have left.
+    pub(crate) async fn try_report(&mut self, number: u64) -> Result<(), tungstenite::Error> {
+        let facts = facts(number);
+        let report = FromNode::Report(StatusReport { number, facts });
+        soon(self.socket.send(Message::Binary(report.encode()))).await
     }
 
     pub(crate) async fn say(&mut self, message: FromNode) {

@@ -4,11 +4,13 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     process::{ExitStatus, Stdio},
+    time::Duration,
 };
 
 use tempfile::TempDir;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, BufReader},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::TcpStream,
     process::{Child, Command},
 };
 
@@ -26,6 +28,8 @@ pub(crate) struct Home {
 pub(crate) struct Gateway {
     child: Child,
     pub(crate) address: SocketAddr,
+    /// Where it shows how it goes, if it does.
+    pub(crate) shown: Option<SocketAddr>,
 }
 
 /// A gateway that ended.
@@ -63,7 +67,7 @@ impl Home {
         clippy::disallowed_methods,
         reason = "a test's folder does not outlive a power cut"
     )]
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).unwrap();
     }
 
@@ -77,12 +81,30 @@ impl Home {
     }
 
     pub(crate) async fn start(&self) -> Gateway {
-        let mut child = self.command().stdout(Stdio::piped()).spawn().unwrap();
+        Self::started(self.command()).await
+    }
+
+    /// Starts a command of this home, and waits until it listens.
+    pub(crate) async fn started(mut command: Command) -> Gateway {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let stdout = child.stdout.take().unwrap();
-        let line = soon(BufReader::new(stdout).lines().next_line()).await;
-        let line = line.unwrap().expect("it says where it listens");
-        let address = line.strip_prefix("listening on ").unwrap().parse().unwrap();
-        Gateway { child, address }
+        let mut lines = BufReader::new(stdout).lines();
+        let address = soon(lines.next_line()).await.unwrap();
+        let address = address.expect("it says where it listens");
+        let address = address.strip_prefix("listening on ").unwrap().parse();
+        // It is there by then, or never.
+        let shown = match tokio::time::timeout(Duration::from_millis(200), lines.next_line()).await
+        {
+            Ok(line) => line
+                .unwrap()
+                .and_then(|line| line.strip_prefix("metrics on ")?.parse().ok()),
+            Err(_) => None,
+        };
+        Gateway {
+            child,
+            address: address.unwrap(),
+            shown,
+        }
     }
 
     /// Runs it to its end.
@@ -118,14 +140,76 @@ impl Gateway {
 
     /// Asks it to stop.
     pub(crate) fn terminate(&self) {
+        self.signal("-TERM");
+    }
+
+    /// Asks it to read its configuration anew, and waits until it has.
+    pub(crate) async fn reload(&self) {
+        let before = self.reloads().await;
+        self.signal("-HUP");
+        self.until(async || self.reloads().await > before).await;
+    }
+
+    fn signal(&self, which: &str) {
         let pid = self.child.id().expect("it runs").to_string();
         let status = std::process::Command::new("kill")
-            .args(["-TERM", &pid])
+            .args([which, &pid])
             .status();
         assert!(status.unwrap().success());
+    }
+
+    async fn reloads(&self) -> u64 {
+        let taken = self
+            .series("bc_gateway_reloads_total{outcome=\"taken\"}")
+            .await;
+        taken
+            + self
+                .series("bc_gateway_reloads_total{outcome=\"refused\"}")
+                .await
+    }
+
+    /// What it answers to a question about itself: status and body.
+    pub(crate) async fn ask(&self, path: &str) -> (u16, String) {
+        asked(self.shown.expect("it shows how it goes"), path)
+            .await
+            .unwrap()
+    }
+
+    /// One series' value.
+    pub(crate) async fn series(&self, name: &str) -> u64 {
+        let (status, text) = self.ask("/metrics").await;
+        assert_eq!(status, 200);
+        let mut lines = text.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value
+            .unwrap_or_else(|| panic!("{name}:\n{text}"))
+            .parse()
+            .unwrap()
+    }
+
+    /// Looks again and again until something is so.
+    pub(crate) async fn until(&self, mut is: impl AsyncFnMut() -> bool) {
+        soon(async {
+            while !is().await {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
     }
 
     pub(crate) async fn ended(&mut self) -> ExitStatus {
         soon(self.child.wait()).await.unwrap()
     }
+}
+
+/// Asks one question in the clear.
+pub(crate) async fn asked(of: SocketAddr, path: &str) -> std::io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(of).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    soon(stream.read_to_string(&mut answer)).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Ok((status, body.to_owned()))
 }

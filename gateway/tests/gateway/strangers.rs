@@ -14,11 +14,11 @@ use crate::{
     soon,
 };
 
-const GET: &str = "GET /session HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+pub(crate) const GET: &str = "GET /session HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
 /// What a server says to `request` before it closes; nothing if it breaks off.
-async fn answer(
+pub(crate) async fn answer(
     gateway: std::net::SocketAddr,
     tls: &std::sync::Arc<rustls::ClientConfig>,
     request: &str,
