@@ -36,6 +36,7 @@ const HISTORY: &[Step] = &[
     step!("rollout/0002_late"),
     step!("command/0001_commands"),
     step!("rollout/0003_waiting"),
+    step!("fleet/0004_duplicates"),
 ];
 
 /// How many there are.

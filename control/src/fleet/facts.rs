@@ -317,8 +317,9 @@ struct Before {
     removed: bool,
     online: bool,
     held: bool,
-    /// The start of the daemon that was known last, and the digest of the binary that it ran.
+    /// The start of the daemon that was known last, the one before it, and the digest of the binary that it ran.
     started: Option<String>,
+    started_before: Option<String>,
     digest: Option<String>,
     stored: Option<StoredSession>,
     attempt: Option<(String, bool)>,
@@ -336,7 +337,7 @@ impl Before {
     async fn read(tx: &mut Tx, node: &NodeId) -> Result<Option<Self>, sqlx::Error> {
         let row = query(
             "SELECT n.tenant, n.removed_at, f.connect_seq, f.session_id, f.gateway_id, f.online, f.version, f.held,
-                    f.started, f.digest,
+                    f.started, f.started_before, f.digest,
                     f.attempt_id, f.attempt_final = 1 OR f.attempt_outcome = 'confirmed' AS attempt_ended
              FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id WHERE n.id = $1",
         )
@@ -364,6 +365,7 @@ impl Before {
             online: row.try_get::<Option<bool>>("online")?.unwrap_or(false),
             held: row.try_get::<Option<&str>>("held")?.is_some(),
             started: row.try_get("started")?,
+            started_before: row.try_get("started_before")?,
             digest: row.try_get("digest")?,
             stored,
             attempt: attempt.zip(ended),

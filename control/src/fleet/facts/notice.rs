@@ -3,7 +3,10 @@
 //! Takes what was known before and what is known now, writes an event where the two differ in a way that people want
 //! to hear of. A repeated fact is no news.
 
-use bc_protocol::session::{AttemptFacts, Facts, Outcome};
+use bc_protocol::{
+    link::SessionOpened,
+    session::{AttemptFacts, Facts, Outcome},
+};
 use serde_json::{Value, json};
 
 use super::Before;
@@ -30,6 +33,16 @@ pub(super) async fn presence(tx: &mut Tx, before: &Before, now: Moment) -> Resul
 /// Tells that the node went.
 pub(super) fn offline(tx: &mut Tx, node: &Before, now: Moment) {
     tell(tx, node, "node.offline", json!({}), now);
+}
+
+/// Tells that two daemons use the credential of one node.
+pub(super) fn duplicate(tx: &mut Tx, before: &Before, opened: &SessionOpened, now: Moment) {
+    let data = json!({
+        "connectSeq": opened.connect_seq,
+        "bootId": opened.facts.boot_id,
+        "hostname": opened.labels.get("hostname"),
+    });
+    tell(tx, before, "node.duplicate", data, now);
 }
 
 /// Tells how an attempt ended, once.
