@@ -120,8 +120,34 @@ async fn check_version(conn: &mut PgConnection) -> Result<(), DbError> {
     )
     .fetch_one(conn)
     .await?;
+    new_enough(number, found)
+}
+
+/// Judges a server by the number of its version, and tells it by its text.
+fn new_enough(number: i64, found: String) -> Result<(), DbError> {
     if number >= OLDEST {
         return Ok(());
     }
     Err(DbError::Postgres { found })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::new_enough;
+
+    #[test]
+    fn servers_before_fifteen_are_refused_by_their_version() {
+        for (number, found) in [
+            (90_624, "9.6.24"),
+            (140_012, "14.12 (Debian 14.12-1)"),
+            (149_999, "14.9999"),
+        ] {
+            let refusal = new_enough(number, found.to_owned()).unwrap_err();
+            let expected = format!("expected PostgreSQL 15 or newer, found {found}");
+            assert_eq!(refusal.to_string(), expected);
+        }
+        for (number, found) in [(150_000, "15beta1"), (150_008, "15.8"), (180_001, "18.1")] {
+            new_enough(number, found.to_owned()).unwrap();
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 #[path = "../postgres/cluster.rs"]
 mod cluster;
+mod tls;
 
 use std::{path::Path, process::Command};
 

@@ -26,7 +26,12 @@ pub(crate) struct Cluster {
     programs: PathBuf,
     dir: tempfile::TempDir,
     server: Child,
+    settings: Vec<String>,
+    port: u16,
 }
+
+/// What PostgreSQL takes where nobody says otherwise.
+const PORT: u16 = 5432;
 
 /// The superuser inside, who needs no password.
 pub(crate) const USER: &str = "bc";
@@ -34,6 +39,15 @@ pub(crate) const USER: &str = "bc";
 impl Cluster {
     /// Starts one, if there is anything to start.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(PORT, |_| Vec::new())
+    }
+
+    /// Starts one with further settings, which `prepared` gives once the cluster's folder is there: what it puts in, the
+    /// server's user owns. The port is in its socket's name, whether it listens there or not.
+    pub(crate) fn start_with(
+        port: u16,
+        prepared: impl FnOnce(&Path) -> Vec<String>,
+    ) -> Option<Self> {
         let Some(programs) = programs() else {
             let required = std::env::var_os("BCD_TESTS_REQUIRE_EVERYTHING").is_some();
             assert!(
@@ -69,11 +83,20 @@ impl Cluster {
             USER,
         ]);
         done(initdb.arg("--pgdata").arg(&data));
-        let server = serve(&programs, &data, dir.path());
+        let mut settings = prepared(dir.path());
+        settings.push(format!("port={port}"));
+        if let Some((uid, gid)) = other_user() {
+            for entry in std::fs::read_dir(dir.path()).unwrap() {
+                chown(entry.unwrap().path(), Some(uid), Some(gid)).unwrap();
+            }
+        }
+        let server = serve(&programs, &data, dir.path(), &settings);
         let cluster = Self {
             programs,
             dir,
             server,
+            settings,
+            port,
         };
         cluster.wait();
         Some(cluster)
@@ -97,8 +120,9 @@ impl Cluster {
 
     /// Says a statement, and gives what it answers.
     pub(crate) fn sql(&self, database: &str, statement: &str) -> String {
-        sql(self.socket(), database, statement)
+        say(self.socket(), self.port, (database, statement))
     }
+
     /// Ends the server as a crash would, and starts it again on what it left.
     pub(crate) fn restart(&mut self) {
         self.stop();
@@ -106,6 +130,7 @@ impl Cluster {
             &self.programs,
             &self.dir.path().join("data"),
             self.dir.path(),
+            &self.settings,
         );
         self.wait();
     }
@@ -115,6 +140,7 @@ impl Cluster {
         for _ in 0..1500 {
             let mut ready = Command::new(self.programs.join("pg_isready"));
             ready.arg("--quiet").arg("--host").arg(self.socket());
+            ready.arg("--port").arg(self.port.to_string());
             if ready.status().unwrap().success() {
                 return;
             }
@@ -141,6 +167,10 @@ impl Drop for Cluster {
 
 /// Says a statement to the server behind a socket, and gives what it answers.
 pub(crate) fn sql(socket: &Path, database: &str, statement: &str) -> String {
+    say(socket, PORT, (database, statement))
+}
+
+fn say(socket: &Path, port: u16, (database, statement): (&str, &str)) -> String {
     let programs = programs().expect("the programs of a server that runs");
     let mut psql = Command::new(programs.join("psql"));
     psql.args([
@@ -150,6 +180,7 @@ pub(crate) fn sql(socket: &Path, database: &str, statement: &str) -> String {
         "--set=ON_ERROR_STOP=1",
     ]);
     psql.arg("--host").arg(socket).args(["--username", USER]);
+    psql.arg("--port").arg(port.to_string());
     let output = done(psql.args(["--dbname", database, "--command", statement]));
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
@@ -162,7 +193,7 @@ pub(crate) fn url(socket: &Path, database: &str) -> String {
     )
 }
 
-fn serve(programs: &Path, data: &Path, socket: &Path) -> Child {
+fn serve(programs: &Path, data: &Path, socket: &Path, settings: &[String]) -> Child {
     let log = std::fs::File::create(socket.join("log")).unwrap();
     let mut server = as_user(&programs.join("postgres"));
     server.arg("-D").arg(data).arg("-k").arg(socket);
@@ -175,6 +206,10 @@ fn serve(programs: &Path, data: &Path, socket: &Path) -> Child {
         "shared_buffers=64MB",
         "autovacuum=off",
     ] {
+        server.args(["-c", setting]);
+    }
+    // The last word on a setting counts.
+    for setting in settings {
         server.args(["-c", setting]);
     }
     server
