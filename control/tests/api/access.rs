@@ -1,11 +1,8 @@
 //! Who may do what, and what he learns where he may not.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::{
-    joining::joined,
-    server::{Server, read},
-};
+use crate::server::{Server, read};
 
 #[tokio::test]
 async fn without_a_valid_token_nothing_is_read() {
@@ -53,90 +50,6 @@ async fn a_token_may_do_what_it_says_and_no_more() {
             (403, &json!("ACCESS_DENIED")),
             "{method}"
         );
-    }
-}
-
-/// Calls each method as another tenant with an id of root's and with one that nobody has.
-async fn alike(server: &Server, token: &str, methods: &[(&str, &str, Value, Value)]) {
-    for (method, field, id, more) in methods {
-        let id = id.as_str().unwrap();
-        let (prefix, _) = id.split_once('_').unwrap();
-        let unknown = format!("{prefix}_00000000000000000000000000");
-        let mut answers = Vec::new();
-        for id in [id, &unknown] {
-            let mut body = json!({ "tenantId": "acme", *field: id });
-            let more = more.as_object().unwrap().clone();
-            body.as_object_mut().unwrap().extend(more);
-            let answer = server.post(method, token).json(&body).send().await.unwrap();
-            assert_eq!(answer.status(), 404, "{method}");
-            answers.push(answer.text().await.unwrap());
-        }
-        assert_eq!(answers[0], answers[1], "{method}");
-    }
-}
-
-// I31
-#[tokio::test]
-async fn another_tenants_things_are_like_unknown_ones() {
-    let server = Server::start();
-    let pool = json!(server.pool("edge").await);
-    let acme = server
-        .token("acme", &["compute:pool:admin", "compute:tenant:admin"])
-        .await;
-    let root = json!({ "tenantId": "root" });
-    let tokens = server.call("tokens/list", root.clone()).await;
-    let token = tokens["tokens"][0]["id"].clone();
-    let request = json!({ "tenantId": "root", "poolId": pool, "uses": 1, "expiresInSeconds": 60 });
-    let join = server.call("joinTokens/create", request).await;
-    let node = json!(joined(&server, join["token"].as_str().unwrap()).await);
-    let request = json!({ "tenantId": "root", "url": "https://receiver.example/" });
-    let hook = server.call("webhooks/create", request).await["id"].clone();
-    let none = json!({});
-    let join_token = json!({ "uses": 1, "expiresInSeconds": 60 });
-    let methods = [
-        ("pools/get", "poolId", pool.clone(), none.clone()),
-        (
-            "pools/update",
-            "poolId",
-            pool.clone(),
-            json!({ "name": "x" }),
-        ),
-        ("pools/archive", "poolId", pool.clone(), none.clone()),
-        ("nodes/list", "poolId", pool.clone(), none.clone()),
-        ("nodes/get", "nodeId", node.clone(), none.clone()),
-        (
-            "nodes/update",
-            "nodeId",
-            node.clone(),
-            json!({ "maintenance": true }),
-        ),
-        ("nodes/remove", "nodeId", node.clone(), none.clone()),
-        ("joinTokens/create", "poolId", pool.clone(), join_token),
-        ("joinTokens/list", "poolId", pool.clone(), none.clone()),
-        (
-            "joinTokens/revoke",
-            "joinTokenId",
-            join["id"].clone(),
-            none.clone(),
-        ),
-        ("tokens/revoke", "tokenId", token, none.clone()),
-        ("webhooks/delete", "webhookId", hook.clone(), none.clone()),
-        ("webhooks/deliveries", "webhookId", hook, none.clone()),
-    ];
-    alike(&server, &acme, &methods).await;
-    // Nor does it help to claim to be the other tenant.
-    let claim = json!({ "tenantId": "root", "poolId": pool });
-    assert_eq!(server.call_as(&acme, "pools/get", claim).await.0, 403);
-    for (method, list) in [
-        ("pools/list", "pools"),
-        ("nodes/list", "nodes"),
-        ("joinTokens/list", "joinTokens"),
-        ("webhooks/list", "webhooks"),
-    ] {
-        let (_, answer) = server
-            .call_as(&acme, method, json!({ "tenantId": "acme" }))
-            .await;
-        assert_eq!(answer[list], json!([]), "{method}");
     }
 }
 
