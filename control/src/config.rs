@@ -100,14 +100,23 @@ pub(crate) struct Tls {
     pub key: PathBuf,
 }
 
-/// Where release binaries come from: from control's own folder, from elsewhere, or from elsewhere with the folder as
+/// Where release binaries come from: from control itself, from elsewhere, or from elsewhere with what control holds as
 /// its source.
 #[derive(Clone, Debug)]
 pub(crate) struct Downloads {
-    /// A folder of release folders, which control serves.
-    pub dir: Option<PathBuf>,
+    /// Where what control serves is kept.
+    pub source: Option<Source>,
     /// What nodes are told; absent: control itself.
     pub url: Option<Url>,
+}
+
+/// Where release binaries are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// In a folder of release folders.
+    Folder(PathBuf),
+    /// In an object store, below this address.
+    Store(Url),
 }
 
 /// Why there is no configuration.

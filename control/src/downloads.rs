@@ -1,10 +1,12 @@
-//! Release binaries, served from a folder, and put there.
+//! Release binaries, served from a folder or an object store, and put there.
 //!
 //! Takes a version and a platform, gives the bytes that the registered release lists for them: whole, or the range
 //! that a resumed download asks for. A name is made of checked parts alone; a file is held against the signed digest
 //! before it is served for the first time, and before it is put anywhere. It never serves what no release lists.
 
 mod answer;
+#[cfg(feature = "blob")]
+mod blob;
 mod folder;
 mod incoming;
 mod range;
@@ -17,14 +19,21 @@ use bc_protocol::{
     version::Version,
 };
 use thiserror::Error;
-use tokio::fs::File;
+use tokio::{
+    fs::File,
+    io::{AsyncReadExt as _, AsyncSeekExt as _, SeekFrom},
+};
+use tokio_util::io::ReaderStream;
 
 pub(crate) use answer::answer;
-pub(crate) use folder::Folder;
+#[cfg(feature = "blob")]
+use blob::{Blob, BlobError, Object};
+use folder::Folder;
 pub(crate) use incoming::UploadError;
 
 use crate::{
     api::error::{Code, ErrorObject},
+    config::Source,
     db::Db,
     release::store::{self, ReleaseError},
 };
@@ -34,16 +43,50 @@ use verified::FileError;
 /// Large enough that a system call a piece does not matter, small enough for a thousand downloads at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What control serves.
+/// Where control keeps what it serves.
 #[derive(Debug)]
-pub(crate) struct Downloads {
-    folder: Folder,
+pub(crate) enum Downloads {
+    /// In a folder of this machine.
+    Folder(Folder),
+    /// In an object store.
+    #[cfg(feature = "blob")]
+    Store(Blob),
+}
+
+/// A file that is what the release says.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    /// Of this machine.
+    File(File),
+    /// Of an object store.
+    #[cfg(feature = "blob")]
+    Object(Object),
+}
+
+impl Opened {
+    async fn part(self, start: u64, length: u64) -> Result<Body, DownloadError> {
+        match self {
+            Self::File(mut file) => {
+                file.seek(SeekFrom::Start(start)).await?;
+                let part = ReaderStream::with_capacity(file.take(length), PIECE_BYTES);
+                Ok(Body::from_stream(part))
+            }
+            #[cfg(feature = "blob")]
+            Self::Object(object) => Ok(Body::from_stream(object.part(start, length).await?)),
+        }
+    }
 }
 
 impl Downloads {
-    /// From a folder of this machine.
-    pub(crate) fn new(folder: Folder) -> Self {
-        Self { folder }
+    /// From where the configuration says.
+    pub(crate) fn new(source: &Source) -> Result<Self, DownloadError> {
+        match source {
+            Source::Folder(dir) => Ok(Self::Folder(Folder::new(dir.clone()))),
+            #[cfg(feature = "blob")]
+            Source::Store(url) => Ok(Self::Store(Blob::new(url)?)),
+            #[cfg(not(feature = "blob"))]
+            Source::Store(_) => Err(DownloadError::Elsewhere),
+        }
     }
 
     /// The file of a release's binary for a platform, both still as text.
@@ -52,10 +95,14 @@ impl Downloads {
         db: &Db,
         trust: &Trust,
         named: (&str, &str),
-    ) -> Result<(File, Artifact), DownloadError> {
+    ) -> Result<(Opened, Artifact), DownloadError> {
         let (version, artifact) = listed(db, trust, named).await?;
-        let file = self.folder.open(&version, &artifact).await?;
-        Ok((file, artifact))
+        let opened = match self {
+            Self::Folder(folder) => Opened::File(folder.open(&version, &artifact).await?),
+            #[cfg(feature = "blob")]
+            Self::Store(store) => Opened::Object(store.open(&version, &artifact).await?),
+        };
+        Ok((opened, artifact))
     }
 
     /// Puts a binary where it is served from, if it is the one that the registered release lists.
@@ -68,7 +115,11 @@ impl Downloads {
     ) -> Result<(Version, Artifact), DownloadError> {
         let (version, artifact) = listed(db, trust, named).await?;
         let incoming = Incoming::new(body, artifact.clone());
-        self.folder.put(&version, incoming).await?;
+        match self {
+            Self::Folder(folder) => folder.put(&version, incoming).await?,
+            #[cfg(feature = "blob")]
+            Self::Store(store) => store.put(&version, incoming).await?,
+        }
         Ok((version, artifact))
     }
 }
@@ -105,6 +156,10 @@ pub(crate) enum DownloadError {
     /// The folder does not hold what the release lists.
     #[error(transparent)]
     File(#[from] FileError),
+    /// Nor does the store.
+    #[cfg(feature = "blob")]
+    #[error(transparent)]
+    Store(#[from] BlobError),
     /// What was sent is not what the release lists.
     #[error(transparent)]
     Upload(#[from] UploadError),
@@ -120,6 +175,8 @@ impl From<DownloadError> for ErrorObject {
             DownloadError::Elsewhere => Self::new(Code::Unsupported, error),
             DownloadError::Release(error) => error.into(),
             DownloadError::Upload(error) => Self::invalid("body", error),
+            #[cfg(feature = "blob")]
+            DownloadError::Store(_) => Self::internal(&error),
             DownloadError::File(_) | DownloadError::Io(_) => Self::internal(&error),
         }
     }

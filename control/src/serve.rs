@@ -35,12 +35,12 @@ use crate::{
     },
     clock::Moment,
     command::due,
-    config::{Config, ConfigError, PasswordError},
+    config::{Config, ConfigError, PasswordError, Source},
     db::{
         Db, DbError,
         lock::{LockError, ServeLock},
     },
-    downloads::{Downloads, Folder},
+    downloads::{DownloadError, Downloads},
     event::webhook::{ClientsError, Reach, dispatch},
     fleet::{
         authority::{Authority, AuthorityError},
@@ -111,6 +111,9 @@ pub(crate) enum ServeError {
         /// The path.
         path: PathBuf,
     },
+    /// The store of releases cannot be set up.
+    #[error(transparent)]
+    Store(#[from] DownloadError),
     /// Another service has it.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -200,9 +203,11 @@ fn locks(config: &Config) -> Result<Vec<ServeLock>, LockError> {
 }
 
 fn downloads_are_there(config: &Config) -> Result<(), ServeError> {
-    match &config.downloads.dir {
-        Some(dir) if !dir.is_dir() => Err(ServeError::Downloads { path: dir.clone() }),
-        Some(_) | None => Ok(()),
+    match &config.downloads.source {
+        Some(Source::Folder(dir)) if !dir.is_dir() => {
+            Err(ServeError::Downloads { path: dir.clone() })
+        }
+        Some(Source::Folder(_) | Source::Store(_)) | None => Ok(()),
     }
 }
 
@@ -247,6 +252,8 @@ async fn until_stopped(
         .map(metrics::Listener::bind)
         .transpose()?;
     let decider = decider(&config)?;
+    let downloads = config.downloads.source.as_ref();
+    let downloads = downloads.map(Downloads::new).transpose()?;
     let parts = Parts::open(&config, &api.url).await?;
     let stop = CancellationToken::new();
     let mut beside = Beside::default();
@@ -267,7 +274,7 @@ async fn until_stopped(
         authority: Arc::clone(&parts.authority),
         decider,
         link_url: link_url.clone(),
-        downloads: config.downloads.dir.map(Folder::new).map(Downloads::new),
+        downloads,
         quotas: Quotas::new(config.limits),
         behind_proxy: config.behind_proxy,
         reach,

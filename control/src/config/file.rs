@@ -1,5 +1,6 @@
 //! The file as it is written, and the rules that its values are held to.
 
+mod downloads;
 mod tables;
 
 use std::{
@@ -20,6 +21,7 @@ use super::{
     database::{CONNECTIONS, Database},
 };
 use crate::fleet::authority::Lifetimes;
+use downloads::DownloadsTable;
 use tables::{AccessTable, LimitsTable, ProtocolTable, WebhooksTable};
 
 /// More is a clock that was taken for a duration.
@@ -77,12 +79,6 @@ struct TlsTable {
 struct ReleaseTable {
     pins: Vec<Pin>,
     threshold: usize,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DownloadsTable {
-    dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -180,11 +176,12 @@ impl File {
         if let Some(url) = self.link_url.as_ref().filter(|url| url.path() != "/link") {
             return Err(Wrong::value("link_url", "wss://HOST:PORT/link", url));
         }
-        if self.downloads.dir.is_none() && self.downloads_url.is_none() {
+        let source = self.downloads.checked()?;
+        if source.is_none() && self.downloads_url.is_none() {
             return Err(Wrong::value(
                 "downloads",
-                "downloads.dir or downloads_url",
-                "neither",
+                "downloads.dir, downloads.blob or downloads_url",
+                "none of them",
             ));
         }
         let grace = self.rollout.offline_grace_seconds;
@@ -223,7 +220,7 @@ impl File {
             }),
             trust,
             downloads: Downloads {
-                dir: self.downloads.dir,
+                source,
                 url: self.downloads_url,
             },
             offline_grace: Duration::from_secs(grace),

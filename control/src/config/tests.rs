@@ -2,7 +2,7 @@ use std::path::Path;
 
 use bc_protocol::digest::Pin;
 
-use super::Config;
+use super::{Config, Source};
 
 fn file(change: &str) -> String {
     let pin = Pin::of_spki(b"1");
@@ -152,6 +152,40 @@ fn binaries_must_come_from_somewhere() {
     let text = file("").replace("dir = \"/releases\"", "");
     let refusal = Config::parse(&text, Path::new("control.toml")).unwrap_err();
     assert!(refusal.to_string().contains("downloads.dir"), "{refusal}");
+}
+
+#[test]
+fn binaries_are_in_a_folder_or_in_a_store() {
+    let source = |blob: &str| {
+        let text = file("").replace("dir = \"/releases\"", &format!("blob = \"{blob}\""));
+        let config = Config::parse(&text, Path::new("control.toml"));
+        config.map(|config| config.downloads.source.unwrap())
+    };
+    let folder = Source::Folder("/srv/releases".into());
+    assert_eq!(source("file:///srv/releases").unwrap(), folder);
+    for blob in ["s3://bucket/a", "gs://bucket", "az://container/a/b"] {
+        match source(blob) {
+            Ok(found) => assert_eq!(found, Source::Store(blob.parse().unwrap())),
+            Err(refusal) => {
+                let refusal = refusal.to_string();
+                assert!(cfg!(not(feature = "blob")) && refusal.contains("feature blob"));
+            }
+        }
+    }
+    for blob in [
+        "",
+        "releases",
+        "file://host/releases",
+        "ftp://host/releases",
+        "https://host/releases",
+        "s3://user:secret@bucket/a",
+        "s3://bucket/a?x=y",
+    ] {
+        let refusal = source(blob).unwrap_err().to_string();
+        assert!(refusal.contains("blob"), "{blob}: {refusal}");
+    }
+    let both = refusal("dir = \"/releases\"\nblob = \"file:///a\"");
+    assert!(both.contains("blob"), "{both}");
 }
 
 #[test]

@@ -1,25 +1,22 @@
 //! A release's file as an HTTP answer.
 //!
-//! Takes an open file and the headers of a request, gives the whole of it, the part that was asked for, or word that
+//! Takes an opened file and the headers of a request, gives the whole of it, the part that was asked for, or word that
 //! nothing has changed. The entity tag is the signed digest, so that no part of another file is ever spliced on.
 
 use axum::{
-    body::Body,
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use bc_protocol::release::Artifact;
-use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, SeekFrom};
-use tokio_util::io::ReaderStream;
 
 use super::{
-    DownloadError, PIECE_BYTES,
+    DownloadError, Opened,
     range::{self, Wanted},
 };
 
 /// Whole, the part that was asked for, or word that nothing has changed.
 pub(crate) async fn answer(
-    mut file: tokio::fs::File,
+    opened: Opened,
     artifact: &Artifact,
     headers: &HeaderMap,
 ) -> Result<Response, DownloadError> {
@@ -43,8 +40,7 @@ pub(crate) async fn answer(
         Wanted::Whole => (StatusCode::OK, 0, size),
         Wanted::Part { start, length } => (StatusCode::PARTIAL_CONTENT, start, length),
     };
-    file.seek(SeekFrom::Start(start)).await?;
-    let body = Body::from_stream(ReaderStream::with_capacity(file.take(length), PIECE_BYTES));
+    let body = opened.part(start, length).await?;
     let sized = [(header::CONTENT_LENGTH, length.to_string())];
     let mut response = (status, shared, sized, body).into_response();
     if status == StatusCode::PARTIAL_CONTENT {

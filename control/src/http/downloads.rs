@@ -31,10 +31,10 @@ pub(super) async fn serve(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let downloads = app.downloads.as_ref().ok_or(DownloadError::Unknown)?;
-    let (file, artifact) = downloads
+    let (opened, artifact) = downloads
         .open(&app.services.db, &app.services.trust, (&version, &platform))
         .await?;
-    Ok(answer(file, &artifact, &headers).await?)
+    Ok(answer(opened, &artifact, &headers).await?)
 }
 
 /// `PUT` of one binary: taken if it is the one that the registered release lists, whoever sends it.

@@ -11,6 +11,8 @@
 
 mod access;
 mod backup;
+#[cfg(feature = "blob")]
+mod blob;
 mod contract;
 mod downloads;
 mod events;
@@ -21,4 +23,5 @@ mod postgres;
 mod releases;
 mod server;
 mod start;
+mod tenants;
 mod webhooks;

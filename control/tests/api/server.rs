@@ -50,7 +50,13 @@ impl Server {
     }
 
     pub(crate) fn start_in(dir: tempfile::TempDir) -> Self {
+        Self::start_with(dir, &[])
+    }
+
+    /// Starts it with more in its environment.
+    pub(crate) fn start_with(dir: tempfile::TempDir, environment: &[(&str, &str)]) -> Self {
         let mut child = Command::new(BINARY)
+            .envs(environment.iter().copied())
             .args(["serve", "--config"])
             .arg(dir.path().join("control.toml"))
             .stdout(Stdio::piped())
@@ -215,12 +221,17 @@ pub(crate) fn write_config(dir: &Path, more: &str) {
         database_line(dir) + more
     };
     std::fs::create_dir_all(dir.join("releases")).unwrap();
+    let downloads = if more.contains("downloads") {
+        String::new()
+    } else {
+        format!("downloads = {{ dir = \"{base}/releases\" }}")
+    };
     let text = format!(
         "{more}
 data_dir = \"{base}/data\"
 listen = \"127.0.0.1:0\"
 link_listen = \"127.0.0.1:0\"
-downloads = {{ dir = \"{base}/releases\" }}
+{downloads}
 release = {{ pins = [\"{one}\", \"{two}\"], threshold = 2 }}
 "
     );
