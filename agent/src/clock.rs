@@ -4,6 +4,7 @@
 //! the monotonic clock with the boot's id for what must outlive the process.
 
 use std::fs;
+use std::io;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -99,27 +100,53 @@ pub(crate) struct BootTime {
 #[derive(Debug, Error)]
 pub(crate) enum ClockError {
     #[error("expected the kernel's boot id in {BOOT_ID}, found none")]
-    BootId(#[source] std::io::Error),
+    BootId(#[source] io::Error),
     #[error("expected a monotonic clock, found none")]
     Monotonic(#[source] nix::Error),
 }
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
+/// Where a service manager says it to a unit that sees of `/proc` nothing but processes.
+const BOOT_ID_OF_UNIT: &str = "BCD_BOOT_ID";
+
 /// Now, in this boot.
 pub(crate) fn boot_time() -> Result<BootTime, ClockError> {
-    let boot = fs::read_to_string(BOOT_ID).map_err(ClockError::BootId)?;
+    let boot = boot_id().map_err(ClockError::BootId)?;
     let since_boot =
         Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).map_err(ClockError::Monotonic)?);
     Ok(BootTime {
-        boot: BootId(boot.trim().to_owned()),
+        boot: BootId(boot),
         now: Monotonic(u64::try_from(since_boot.as_millis()).unwrap_or(u64::MAX)),
     })
 }
 
+fn boot_id() -> io::Result<String> {
+    match fs::read_to_string(BOOT_ID) {
+        Ok(id) => Ok(id.trim().to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let told = std::env::var(BOOT_ID_OF_UNIT).ok();
+            told.and_then(|id| as_the_kernel_writes(&id)).ok_or(error)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Managers leave the dashes out; one boot must have one name, whoever is asked.
+fn as_the_kernel_writes(id: &str) -> Option<String> {
+    if id.len() != 32 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let parts: Option<Vec<&str>> = [0..8, 8..12, 12..16, 16..20, 20..32]
+        .into_iter()
+        .map(|range| id.get(range))
+        .collect();
+    Some(parts?.join("-"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Monotonic, boot_time, judged};
+    use super::{Monotonic, as_the_kernel_writes, boot_time, judged};
     use std::time::Duration;
 
     #[test]
@@ -141,6 +168,16 @@ mod tests {
         assert_eq!(one.boot, other.boot);
         assert!(one.now <= other.now);
         assert_eq!(one.boot.0.len(), 36);
+    }
+
+    #[test]
+    fn a_boot_has_one_name_with_dashes_and_without() {
+        let boot = boot_time().unwrap().boot.0;
+        let told = boot.replace('-', "");
+        assert_eq!(as_the_kernel_writes(&told), Some(boot));
+        for other in ["", "0123", "0123456789abcdef0123456789abcdeg"] {
+            assert_eq!(as_the_kernel_writes(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -175,6 +175,8 @@ pub(crate) fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
         .recursive(true)
         .mode(mode)
         .create(path)?;
+    // A unit's umask must have no say in who may execute what lies in a slot.
+    fs::set_permissions(path, Permissions::from_mode(mode))?;
     sync_folder_of(path)
 }
 

@@ -20,6 +20,7 @@ use std::{
 
 use axum_server::Handle;
 use bc_protocol::digest::Sha256;
+use sd_notify::NotifyState;
 use thiserror::Error;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -290,10 +291,12 @@ async fn until_stopped(
         "control listens: api {} link {link_url}{metrics_at}",
         api.url
     ));
+    tell_manager(NotifyState::Ready);
     let ended = tokio::select! {
         ended = &mut server => Some(ended),
         () = signals.any() => None,
     };
+    tell_manager(NotifyState::Stopping);
     // Watches end by themselves first: they would keep their connections open for the whole grace.
     stop.cancel();
     handle.graceful_shutdown(Some(STOP_GRACE));
@@ -307,6 +310,13 @@ async fn until_stopped(
     ended
         .unwrap_or_else(|panic| Err(io::Error::other(panic)))
         .map_err(|source| ServeError::Ended { address, source })
+}
+
+/// Where a service manager waits for word, it gets it.
+fn tell_manager(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!(%error, "the service manager cannot be told");
+    }
 }
 
 fn decider(config: &Config) -> Result<Arc<dyn Decide>, AuthZenError> {

@@ -97,31 +97,104 @@ pub async fn agent_with_faults(to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What every build that is shipped says about itself.
+#[derive(Clone, Debug)]
+pub struct Shipping {
+    /// The agent's version.
+    pub version: String,
+    /// Seconds since 1970 that count as the time of the build.
+    pub epoch: u64,
+}
+
 /// Builds the agent as it is shipped, one static file, and copies it to `to`.
 pub async fn shipped_agent(to: &Path) -> Result<()> {
-    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let cargo = shipped_with(&["--package", "bcd", "--profile", "agent"], &agent_flags());
+    copy_agent(cargo, to).await
+}
+
+/// The same, so that the bytes do not depend on the folder or on the time.
+pub async fn shipped(shipping: &Shipping, to: &Path) -> Result<()> {
+    let mut flags = agent_flags();
+    flags.extend(remaps());
+    let mut cargo = shipped_with(&["--package", "bcd", "--profile", "agent"], &flags);
+    cargo.env("BCD_VERSION", &shipping.version);
+    cargo.env("SOURCE_DATE_EPOCH", shipping.epoch.to_string());
+    copy_agent(cargo, to).await
+}
+
+/// Builds control and gateway as they are shipped, each one static file without a symbol.
+pub async fn shipped_servers(shipping: &Shipping) -> Result<Programs> {
+    let mut flags = vec![
+        "-Ctarget-feature=+crt-static".to_owned(),
+        "-Cstrip=symbols".to_owned(),
+    ];
+    flags.extend(remaps());
     let what = [
         "--package",
-        "bcd",
-        "--profile",
-        "agent",
-        "--target",
-        &target,
+        "better-compute",
+        "--package",
+        "bc-gateway",
+        "--release",
     ];
-    let mut cargo = cargo_with(&what);
-    // They are for the target alone, since one is named: what runs while building cannot be static.
-    cargo
-        .env("CARGO_ENCODED_RUSTFLAGS", shipped_flags().join("\u{1f}"))
-        .env_remove("BCD_FAULT");
+    let mut cargo = shipped_with(&what, &flags);
+    cargo.env("SOURCE_DATE_EPOCH", shipping.epoch.to_string());
+    let built = run(cargo).await?;
+    Ok(Programs {
+        control: find(&built, "better-compute")?,
+        gateway: find(&built, "bc-gateway")?,
+    })
+}
+
+async fn copy_agent(cargo: Command, to: &Path) -> Result<()> {
     let built = run(cargo).await?;
     std::fs::copy(find(&built, "bcd")?, to)
         .with_context(|| format!("copy the agent to {}", to.display()))?;
     Ok(())
 }
 
+fn shipped_with(what: &[&str], flags: &[String]) -> Command {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let mut cargo = cargo_with(what);
+    cargo.args(["--target", &target]);
+    // They are for the target alone, since one is named: what runs while building cannot be static.
+    cargo
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
+        .env("CFLAGS", c_remaps())
+        .env_remove("BCD_FAULT");
+    cargo
+}
+
+/// Folders whose names must not get into a binary, and what stands for them there.
+fn folders() -> Vec<(PathBuf, &'static str)> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let mut folders = Vec::new();
+    if let Some(target) = std::env::var_os("CARGO_TARGET_DIR") {
+        folders.push((PathBuf::from(target), "/bcd/target"));
+    }
+    folders.push((workspace.canonicalize().unwrap_or(workspace), "/bcd"));
+    folders.extend(home.map(|home| (home, "/cargo")));
+    folders
+}
+
+fn remaps() -> Vec<String> {
+    let remap = |(folder, name): (PathBuf, &str)| {
+        format!("--remap-path-prefix={}={name}", folder.display())
+    };
+    folders().into_iter().map(remap).collect()
+}
+
+fn c_remaps() -> String {
+    let remap =
+        |(folder, name): (PathBuf, &str)| format!("-ffile-prefix-map={}={name}", folder.display());
+    let all: Vec<String> = folders().into_iter().map(remap).collect();
+    all.join(" ")
+}
+
 /// How the shipped agent is compiled and linked: static; and where the toolchain brings its own linker, equal functions
 /// once, relocations packed, and no tables to unwind by.
-fn shipped_flags() -> Vec<String> {
+fn agent_flags() -> Vec<String> {
     // What functions have in common becomes a function of its own: the last of many small things for the sake of size.
     let outline = "-Cllvm-args=--enable-machine-outliner=always";
     let mut flags = vec![

@@ -6,6 +6,7 @@
 
 pub mod bench;
 pub mod build;
+pub mod dist;
 pub mod faults;
 pub mod fleet;
 pub mod fuzz;

@@ -5,12 +5,13 @@
 
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, geteuid};
+use rustix::net::sockopt::socket_acceptconn;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use thiserror::Error;
 use tokio::net::UnixListener;
@@ -76,13 +77,29 @@ fn handed() -> io::Result<Option<StdListener>> {
             _ => Err(io::Error::other("several")),
         };
     };
-    // The number says nothing about who else closes it: a descriptor of our own does.
-    let own = pidfd_open(getpid(), PidfdFlags::empty())?;
-    let descriptor: OwnedFd = pidfd_getfd(own, number, PidfdGetfdFlags::empty())?;
+    let descriptor = match on_standard_input() {
+        Some(descriptor) => descriptor,
+        None => by_number(number)?,
+    };
     let listener = StdListener::from(descriptor);
     // A socket of another kind has no such address.
     listener.local_addr()?;
     Ok(Some(listener))
+}
+
+/// Where the unit puts it there too (`StandardInput=fd:`), it takes no call that a hardened unit forbids.
+fn on_standard_input() -> Option<OwnedFd> {
+    let input = io::stdin();
+    match socket_acceptconn(&input) {
+        Ok(true) => input.as_fd().try_clone_to_owned().ok(),
+        Ok(false) | Err(_) => None,
+    }
+}
+
+/// The number says nothing about who else closes it: a descriptor of our own does.
+fn by_number(number: i32) -> io::Result<OwnedFd> {
+    let own = pidfd_open(getpid(), PidfdFlags::empty())?;
+    Ok(pidfd_getfd(own, number, PidfdGetfdFlags::empty())?)
 }
 
 fn bind(path: &Path, account: &Account) -> Result<StdListener, SocketError> {
