@@ -44,13 +44,13 @@ pub(crate) enum BlobError {
     #[error("downloads.blob: expected a store at {url}, found none that can be set up")]
     Url {
         /// The address.
-        url: Url,
+        url: String,
         /// Why.
-        source: object_store::Error,
+        source: Box<object_store::Error>,
     },
     /// It failed, or has no such object.
     #[error("the store of binaries failed")]
-    Store(#[from] object_store::Error),
+    Store(#[source] Box<object_store::Error>),
     /// Its bytes are not those that were signed.
     #[error("expected {path} to be {expected}, found {found}")]
     Differs {
@@ -61,6 +61,12 @@ pub(crate) enum BlobError {
         /// That of the object.
         found: String,
     },
+}
+
+impl From<object_store::Error> for BlobError {
+    fn from(error: object_store::Error) -> Self {
+        Self::Store(Box::new(error))
+    }
 }
 
 /// An object that is what the release says, in the state in which it was looked at.
@@ -84,8 +90,8 @@ impl Blob {
         });
         let parsed = object_store::parse_url_opts(url, settings);
         let (store, root) = parsed.map_err(|source| BlobError::Url {
-            url: url.clone(),
-            source,
+            url: url.to_string(),
+            source: Box::new(source),
         })?;
         Ok(Self {
             store: store.into(),
