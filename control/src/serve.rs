@@ -7,6 +7,7 @@ mod beside;
 mod bounded;
 mod listen;
 pub(crate) mod logs;
+mod renewed;
 
 use std::{
     io,
@@ -18,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use axum_server::Handle;
+use axum_server::{Handle, tls_rustls::RustlsConfig};
 use bc_protocol::digest::Sha256;
 use sd_notify::NotifyState;
 use thiserror::Error;
@@ -282,6 +283,10 @@ async fn until_stopped(
         watchers: Arc::new(Semaphore::new(http::WATCHERS_MAX)),
         stop: stop.clone(),
     };
+    let tls = tls.map(RustlsConfig::from_config);
+    let followed = renewed::follow(config.tls.zip(tls.clone()), stop.clone());
+    let followed = followed.map_err(ServeError::Runtime)?;
+    beside.start("what follows the certificate", followed);
     let handle = Handle::new();
     let router = http::router(app);
     let server = listen::serve_api(api.socket, tls, router, (handle.clone(), metrics));

@@ -17,7 +17,10 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use thiserror::Error;
 
 use super::bounded::Bounded;
-use crate::{config::Config, metrics::Metrics};
+use crate::{
+    config::{Config, Tls},
+    metrics::Metrics,
+};
 
 /// Why the service cannot listen.
 #[derive(Debug, Error)]
@@ -52,9 +55,11 @@ pub(crate) enum ListenError {
 
 /// Reads the API's certificate, if it has one.
 pub(super) fn tls(config: &Config) -> Result<Option<Arc<rustls::ServerConfig>>, ListenError> {
-    let Some(tls) = &config.tls else {
-        return Ok(None);
-    };
+    config.tls.as_ref().map(shown).transpose()
+}
+
+/// What is shown with a certificate.
+pub(super) fn shown(tls: &Tls) -> Result<Arc<rustls::ServerConfig>, ListenError> {
     let certificates = CertificateDer::pem_file_iter(&tls.certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|source| pem(&tls.certificate, "certificates", source))?;
@@ -72,7 +77,7 @@ pub(super) fn tls(config: &Config) -> Result<Option<Arc<rustls::ServerConfig>>, 
         .with_single_cert(certificates, key)
         .map_err(pair)?;
     server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Some(Arc::new(server)))
+    Ok(Arc::new(server))
 }
 
 fn pem(path: &Path, expected: &'static str, source: rustls_pki_types::pem::Error) -> ListenError {
@@ -142,7 +147,7 @@ const NEXT_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Serves the API until the handle stops it.
 pub(super) async fn serve_api(
     socket: TcpListener,
-    tls: Option<Arc<rustls::ServerConfig>>,
+    tls: Option<RustlsConfig>,
     router: Router,
     (handle, metrics): (Handle<SocketAddr>, Arc<Metrics>),
 ) -> io::Result<()> {
@@ -154,7 +159,6 @@ pub(super) async fn serve_api(
             impatient(server).serve(service).await
         }
         Some(tls) => {
-            let tls = RustlsConfig::from_config(tls);
             let server = axum_server::from_tcp_rustls(socket, tls)?.handle(handle);
             let server = server.map(|acceptor| Bounded::new(acceptor, metrics));
             impatient(server).serve(service).await

@@ -118,6 +118,12 @@ impl Server {
         std::mem::replace(&mut self.dir, tempfile::tempdir().unwrap())
     }
 
+    /// Asks it to read its certificate again.
+    pub(crate) fn reload(&self) {
+        let pid = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGHUP).unwrap();
+    }
+
     /// Asks it to stop, and gives how it ended.
     pub(crate) fn stop(mut self) -> std::process::ExitStatus {
         let pid = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());

@@ -162,6 +162,62 @@ async fn with_a_certificate_it_speaks_tls() {
         .await;
 }
 
+/// The certificate that a server shows now.
+async fn certificate(server: &Server) -> Vec<u8> {
+    let client = reqwest::Client::builder()
+        .tls_danger_accept_invalid_certs(true)
+        .tls_info(true)
+        .build()
+        .unwrap();
+    let answer = client.get(format!("{}/healthz", server.url)).send().await;
+    let answer = answer.unwrap();
+    let shown = answer.extensions().get::<reqwest::tls::TlsInfo>();
+    shown.unwrap().peer_certificate().unwrap().to_vec()
+}
+
+#[tokio::test]
+async fn a_certificate_that_has_changed_is_shown_without_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cert, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+    let renew = || {
+        let pair = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        std::fs::write(&cert, pair.cert.pem()).unwrap();
+        std::fs::write(&key, pair.signing_key.serialize_pem()).unwrap();
+        pair.cert.der().to_vec()
+    };
+    let first = renew();
+    let (at, of) = (cert.display(), key.display());
+    let tls = format!("tls = {{ certificate = \"{at}\", key = \"{of}\" }}");
+    write_config(dir.path(), &tls);
+    let server = Server::start_in(dir);
+    assert_eq!(certificate(&server).await, first);
+    // Half of a renewal, or none: what was shown before still is.
+    std::fs::write(&cert, "nothing").unwrap();
+    server.reload();
+    let told = "is still shown";
+    while !crate::server::log(server.dir.path()).contains(told) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(certificate(&server).await, first);
+    let second = renew();
+    server.reload();
+    for _ in 0..500 {
+        if certificate(&server).await == second {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(certificate(&server).await, second);
+    assert!(server.stop().success());
+}
+
+#[test]
+fn a_reload_without_a_certificate_changes_nothing() {
+    let server = Server::start();
+    server.reload();
+    assert!(server.stop().success());
+}
+
 #[test]
 fn an_authority_without_its_key_is_not_replaced() {
     let server = Server::start();
