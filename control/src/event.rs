@@ -1,5 +1,6 @@
 //! What happened, in order: written by whatever causes it, read by whoever wants to know.
 
+pub(crate) mod cause;
 pub(crate) mod filter;
 pub(crate) mod news;
 pub(crate) mod outbox;

@@ -69,6 +69,10 @@ pub(crate) struct Event {
     pub actor: String,
     /// When.
     pub at: Moment,
+    /// The call that caused it, as its answer's `X-Request-Id` and control's log name it; absent where control acted by
+    /// itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
     /// The particulars, by type.
     #[schema(value_type = Object)]
     pub data: Value,

@@ -37,6 +37,7 @@ const HISTORY: &[Step] = &[
     step!("command/0001_commands"),
     step!("rollout/0003_waiting"),
     step!("fleet/0004_duplicates"),
+    step!("event/0002_requests"),
 ];
 
 /// How many there are.

@@ -7,6 +7,7 @@
 use bc_protocol::id::{EventId, TenantId};
 use serde_json::Value;
 
+use super::cause;
 use crate::{
     chance,
     clock::Moment,
@@ -41,8 +42,8 @@ pub(crate) fn publish(tx: &mut Tx, draft: Draft<'_>, now: Moment) {
     ));
     tx.at_last(
         query(
-            "INSERT INTO events (position, id, type, subject, tenant, actor, data, at)
-             SELECT value, $1, $2, $3, $4, $5, $6, $7 FROM counters WHERE name = 'events'",
+            "INSERT INTO events (position, id, type, subject, tenant, actor, data, at, request)
+             SELECT value, $1, $2, $3, $4, $5, $6, $7, $8 FROM counters WHERE name = 'events'",
         )
         .bind(id.as_str())
         .bind(draft.kind)
@@ -50,7 +51,8 @@ pub(crate) fn publish(tx: &mut Tx, draft: Draft<'_>, now: Moment) {
         .bind(draft.tenant.as_str())
         .bind(draft.actor)
         .bind(draft.data.to_string())
-        .bind(now.millis()),
+        .bind(now.millis())
+        .bind(cause::request()),
     );
 }
 

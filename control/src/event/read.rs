@@ -141,6 +141,7 @@ pub(crate) fn read(row: &Row) -> Result<Event, sqlx::Error> {
         tenant_id: parsed(row, "tenant")?,
         actor: row.try_get("actor")?,
         at: moment(row, "at")?,
+        request_id: row.try_get("request")?,
         data: json(row, "data")?,
     })
 }

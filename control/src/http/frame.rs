@@ -20,6 +20,7 @@ use super::{
 use crate::{
     chance,
     clock::{Moment, Stopwatch},
+    event::cause,
     metrics::Call,
 };
 
@@ -52,7 +53,7 @@ pub(super) async fn frame(State(app): State<Shared>, request: Request, next: Nex
         tracing::debug!(status = answer.status().as_u16(), "answered");
         answer
     };
-    let answer = answer.instrument(span).await;
+    let answer = cause::of(id.clone(), answer.instrument(span)).await;
     if let Some(method) = method
         .as_ref()
         .and_then(|path| path.as_str().strip_prefix(METHODS))

@@ -195,3 +195,20 @@ async fn a_watch_ends_with_its_token() {
             .contains(bearer.split_once('.').unwrap().1)
     );
 }
+
+/// Whoever reads of a change finds the call that made it, in its own answer and in the log.
+#[tokio::test]
+async fn an_event_names_the_call_that_caused_it() {
+    let server = Server::start();
+    let made = server
+        .post("pools/create", &server.admin)
+        .json(&json!({ "tenantId": "root", "name": "edge" }))
+        .send()
+        .await
+        .unwrap();
+    let request = made.headers()["x-request-id"].to_str().unwrap().to_owned();
+    let list = json!({ "tenantId": "root", "types": ["pool.created"] });
+    let events = server.call("events/list", list).await;
+    assert_eq!(events["events"][0]["requestId"], request);
+    assert_eq!(events["events"][0]["actor"], "admin");
+}
