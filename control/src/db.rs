@@ -30,9 +30,7 @@ use hint::Hints;
 pub(crate) use query::query_text;
 pub(crate) use query::{query, query_scalar};
 pub(crate) use row::Row;
-pub(crate) use value::Bind;
-#[cfg(test)]
-pub(crate) use value::Value;
+pub(crate) use value::{Bind, Value};
 
 /// Where a database is.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Many rows at once.
 //!
-//! Takes a table with its columns and the rows' values, writes them in as few statements as the database likes best:
-//! SQLite takes rows as long lists of values, PostgreSQL each column as one array.
+//! Takes a statement with the rows' values, runs it as few times as the database likes best: SQLite takes rows as long
+//! lists of values, PostgreSQL each column as one array.
 
 use sqlx::{
     Arguments as _, AssertSqlSafe, SqlSafeStr as _, postgres::PgArguments, sqlite::SqliteArguments,
@@ -18,71 +18,156 @@ const SQLITE_VALUES_MAX: usize = 30_000;
 /// So many rows of a few short texts are some megabytes in memory.
 const POSTGRES_ROWS_MAX: usize = 20_000;
 
+/// Lists so short are told apart by their length alone, and prepared once for each.
+const SQLITE_KEPT_ROWS_MAX: usize = 4;
+
+/// Where the rows stand in a statement.
+const ROWS: &str = "{rows}";
+
 /// Writes rows into `table`, given as `name (column, …)`. Every row has a value for each column.
 pub(crate) async fn insert_many<const COLUMNS: usize>(
     tx: &mut Tx,
     table: &'static str,
     rows: impl ExactSizeIterator<Item = [Value; COLUMNS]>,
 ) -> Result<(), sqlx::Error> {
-    let rows_max = match **tx {
-        Conn::Sqlite(_) => SQLITE_VALUES_MAX / COLUMNS.max(1),
-        Conn::Postgres(_) => POSTGRES_ROWS_MAX,
+    let statement = Statement {
+        before: format!("INSERT INTO {table} "),
+        shape: Shape::Bare,
+        after: String::new(),
     };
-    let mut chunk = Vec::with_capacity(rows.len().min(rows_max));
-    for row in rows {
-        chunk.push(row);
-        if chunk.len() == rows_max {
-            insert(tx, table, std::mem::take(&mut chunk)).await?;
-        }
-    }
-    insert(tx, table, chunk).await
-}
-
-async fn insert<const COLUMNS: usize>(
-    tx: &mut Tx,
-    table: &str,
-    rows: Vec<[Value; COLUMNS]>,
-) -> Result<(), sqlx::Error> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    match &mut **tx {
-        Conn::Sqlite(tx) => {
-            let sql = AssertSqlSafe(rows_of_values(table, rows.len(), COLUMNS)).into_sql_str();
-            let mut arguments = SqliteArguments::default();
-            for value in rows.into_iter().flatten() {
-                match value {
-                    Value::Int(number) => sqlx::Arguments::add(&mut arguments, number),
-                    Value::Text(text) => sqlx::Arguments::add(&mut arguments, text),
-                    Value::Blob(bytes) => sqlx::Arguments::add(&mut arguments, bytes),
-                }
-                .map_err(sqlx::Error::Encode)?;
-            }
-            // Its text depends on the number of rows: a cache of such statements would be of no use.
-            let query = sqlx::query_with(sql, arguments).persistent(false);
-            query.execute(&mut **tx).await?;
-        }
-        Conn::Postgres(tx) => {
-            let columns = columns(rows)?;
-            let sql = AssertSqlSafe(arrays(table, &columns)).into_sql_str();
-            let mut arguments = PgArguments::default();
-            for column in columns {
-                match column {
-                    Column::Ints(numbers) => arguments.add(numbers),
-                    Column::Texts(texts) => arguments.add(texts),
-                    Column::Blobs(blobs) => arguments.add(blobs),
-                }
-                .map_err(sqlx::Error::Encode)?;
-            }
-            sqlx::query_with(sql, arguments).execute(&mut **tx).await?;
-        }
-    }
+    statement.run(tx, rows).await?;
     Ok(())
 }
 
-fn rows_of_values(table: &str, rows: usize, columns: usize) -> String {
+/// Runs a statement in which `{rows}` stands where a table may: it has the rows, in columns `column1`, `column2`, … of `v`.
+/// Where they are too many for one statement it runs several times, so each must do its part alone. Gives how many rows it
+/// wrote.
+pub(crate) async fn with_rows<const COLUMNS: usize>(
+    tx: &mut Tx,
+    sql: &'static str,
+    rows: impl ExactSizeIterator<Item = [Value; COLUMNS]>,
+) -> Result<u64, sqlx::Error> {
+    let (before, after) = sql
+        .split_once(ROWS)
+        .ok_or_else(|| sqlx::Error::Encode(NOWHERE.into()))?;
+    let statement = Statement {
+        before: before.to_owned(),
+        shape: Shape::Named,
+        after: after.to_owned(),
+    };
+    statement.run(tx, rows).await
+}
+
+const NOWHERE: &str = "expected a statement that says where its rows stand, found none";
+
+/// How the rows stand in a statement.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    /// As what is inserted.
+    Bare,
+    /// As a table.
+    Named,
+}
+
+/// A statement around rows.
+#[derive(Debug)]
+struct Statement {
+    before: String,
+    shape: Shape,
+    after: String,
+}
+
+impl Statement {
+    async fn run<const COLUMNS: usize>(
+        &self,
+        tx: &mut Tx,
+        rows: impl ExactSizeIterator<Item = [Value; COLUMNS]>,
+    ) -> Result<u64, sqlx::Error> {
+        let rows_max = match **tx {
+            Conn::Sqlite(_) => SQLITE_VALUES_MAX / COLUMNS.max(1),
+            Conn::Postgres(_) => POSTGRES_ROWS_MAX,
+        };
+        let mut written = 0;
+        let mut chunk = Vec::with_capacity(rows.len().min(rows_max));
+        for row in rows {
+            chunk.push(row);
+            if chunk.len() == rows_max {
+                written += self.run_once(tx, std::mem::take(&mut chunk)).await?;
+            }
+        }
+        Ok(written + self.run_once(tx, chunk).await?)
+    }
+
+    async fn run_once<const COLUMNS: usize>(
+        &self,
+        tx: &mut Tx,
+        rows: Vec<[Value; COLUMNS]>,
+    ) -> Result<u64, sqlx::Error> {
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        match &mut **tx {
+            Conn::Sqlite(tx) => {
+                let sql = AssertSqlSafe(self.around(&values(rows.len(), COLUMNS))).into_sql_str();
+                let mut arguments = SqliteArguments::default();
+                let is_kept = rows.len() <= SQLITE_KEPT_ROWS_MAX;
+                for value in rows.into_iter().flatten() {
+                    match value {
+                        Value::Int(number) => sqlx::Arguments::add(&mut arguments, number),
+                        Value::Text(text) => sqlx::Arguments::add(&mut arguments, text),
+                        Value::Blob(bytes) => sqlx::Arguments::add(&mut arguments, bytes),
+                    }
+                    .map_err(sqlx::Error::Encode)?;
+                }
+                // Its text depends on the number of rows: a cache of long ones would be of no use.
+                let query = sqlx::query_with(sql, arguments).persistent(is_kept);
+                Ok(query.execute(&mut **tx).await?.rows_affected())
+            }
+            Conn::Postgres(tx) => {
+                let columns = columns(rows)?;
+                let sql = AssertSqlSafe(self.around(&arrays(&columns))).into_sql_str();
+                let mut arguments = PgArguments::default();
+                for column in columns {
+                    match column {
+                        Column::Ints(numbers) => arguments.add(numbers),
+                        Column::Texts(texts) => arguments.add(texts),
+                        Column::Blobs(blobs) => arguments.add(blobs),
+                    }
+                    .map_err(sqlx::Error::Encode)?;
+                }
+                let done = sqlx::query_with(sql, arguments).execute(&mut **tx).await?;
+                Ok(done.rows_affected())
+            }
+        }
+    }
+
+    fn around(&self, rows: &Rows) -> String {
+        let Self {
+            before,
+            shape,
+            after,
+        } = self;
+        let Rows { list, names } = rows;
+        match (shape, names) {
+            (Shape::Bare, None) => format!("{before}{list}{after}"),
+            (Shape::Bare, Some(_)) => format!("{before}SELECT * FROM {list}{after}"),
+            (Shape::Named, None) => format!("{before}({list}) AS v{after}"),
+            (Shape::Named, Some(names)) => format!("{before}{list} AS v ({names}){after}"),
+        }
+    }
+}
+
+/// Rows as the text of a statement.
+struct Rows {
+    list: String,
+    /// The columns' names, where the database does not give them itself.
+    names: Option<String>,
+}
+
+fn values(rows: usize, columns: usize) -> Rows {
     let row = format!("({})", vec!["?"; columns].join(", "));
-    format!("INSERT INTO {table} VALUES {}", vec![row; rows].join(", "))
+    let list = format!("VALUES {}", vec![row; rows].join(", "));
+    Rows { list, names: None }
 }
 
 /// One column of all rows.
@@ -120,15 +205,20 @@ fn columns<const COLUMNS: usize>(rows: Vec<[Value; COLUMNS]>) -> Result<Vec<Colu
 
 const MIXED: &str = "expected one kind of values in a column, found two";
 
-fn arrays(table: &str, columns: &[Column]) -> String {
-    let arrays: Vec<String> = (1_u32..)
-        .zip(columns)
+fn arrays(columns: &[Column]) -> Rows {
+    let numbered = (1_u32..).zip(columns);
+    let arrays: Vec<String> = numbered
         .map(|(number, column)| match column {
             Column::Ints(_) => format!("${number}::bigint[]"),
             Column::Texts(_) => format!("${number}::text[]"),
             Column::Blobs(_) => format!("${number}::bytea[]"),
         })
         .collect();
-    let arrays = arrays.join(", ");
-    format!("INSERT INTO {table} SELECT * FROM UNNEST({arrays})")
+    let names: Vec<String> = (1..=arrays.len())
+        .map(|number| format!("column{number}"))
+        .collect();
+    Rows {
+        list: format!("UNNEST({})", arrays.join(", ")),
+        names: Some(names.join(", ")),
+    }
 }

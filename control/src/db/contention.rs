@@ -96,6 +96,14 @@ pub(crate) async fn lock_nodes(
     Ok(())
 }
 
+/// Whether a transaction that may write is the only one: then its locks are its own.
+pub(crate) fn is_alone(conn: &Conn) -> bool {
+    match conn {
+        Conn::Sqlite(_) => true,
+        Conn::Postgres(_) => false,
+    }
+}
+
 fn postgres(tx: &mut Tx) -> Option<&mut PgConnection> {
     match &mut **tx {
         Conn::Sqlite(_) => None,

@@ -38,6 +38,7 @@ const HISTORY: &[Step] = &[
     step!("rollout/0003_waiting"),
     step!("fleet/0004_duplicates"),
     step!("event/0002_requests"),
+    step!("rollout/0004_rows"),
 ];
 
 /// How many there are.

@@ -7,7 +7,7 @@ use bc_protocol::id::{NodeId, PoolId};
 
 use crate::{
     clock::Moment,
-    db::{Tx, query, query_scalar},
+    db::{Bind as _, Tx, bulk::with_rows, query, query_scalar},
     fleet::late,
 };
 
@@ -60,6 +60,73 @@ pub(crate) async fn vacate(tx: &mut Tx, node: &NodeId, reason: &str) -> Result<(
     Ok(())
 }
 
+/// As [`occupy`], for many nodes of their pools at once.
+pub(crate) async fn occupy_all(
+    tx: &mut Tx,
+    nodes: &[(&NodeId, &PoolId)],
+    reason: &str,
+    now: Moment,
+) -> Result<(), sqlx::Error> {
+    let rows = || {
+        nodes.iter().map(|(node, pool)| {
+            [
+                node.as_str().value(),
+                reason.value(),
+                pool.as_str().value(),
+                now.millis().value(),
+            ]
+        })
+    };
+    with_rows(tx, COUNT_FIRST, rows()).await?;
+    with_rows(tx, OCCUPY, rows()).await?;
+    Ok(())
+}
+
+/// As [`vacate`], for many nodes at once.
+pub(crate) async fn vacate_all(
+    tx: &mut Tx,
+    nodes: &[&NodeId],
+    reason: &str,
+) -> Result<(), sqlx::Error> {
+    for statement in [DISCOUNT_LAST, LOOK_AGAIN, VACATE] {
+        let rows = nodes
+            .iter()
+            .map(|node| [node.as_str().value(), reason.value()]);
+        with_rows(tx, statement, rows).await?;
+    }
+    Ok(())
+}
+
+/// Nodes that nothing disrupts yet take a place of their pool.
+const COUNT_FIRST: &str = "
+    UPDATE pools SET disrupted = disrupted + c.nodes
+    FROM (SELECT v.column3 AS pool_id, count(DISTINCT v.column1) AS nodes FROM {rows}
+          WHERE NOT EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = v.column1) GROUP BY v.column3) c
+    WHERE pools.id = c.pool_id";
+
+const OCCUPY: &str = "
+    INSERT INTO disruptions (node_id, reason, pool_id, since)
+    SELECT v.column1, v.column2, v.column3, v.column4 FROM {rows} WHERE 1 = 1
+    ON CONFLICT (node_id, reason) DO NOTHING";
+
+/// Nodes that nothing else disrupts give their place back.
+const DISCOUNT_LAST: &str = "
+    UPDATE pools SET disrupted = disrupted - c.nodes
+    FROM (SELECT d.pool_id, count(DISTINCT d.node_id) AS nodes FROM {rows}
+          JOIN disruptions d ON d.node_id = v.column1 AND d.reason = v.column2
+          WHERE NOT EXISTS (SELECT 1 FROM disruptions o WHERE o.node_id = d.node_id AND o.reason <> d.reason)
+          GROUP BY d.pool_id) c
+    WHERE pools.id = c.pool_id";
+
+const LOOK_AGAIN: &str = "
+    UPDATE late_candidates SET ready = 1
+    FROM {rows} JOIN disruptions d ON d.node_id = v.column1 AND d.reason = v.column2
+    WHERE late_candidates.node_id = v.column1 AND late_candidates.ready = 0
+      AND NOT EXISTS (SELECT 1 FROM disruptions o WHERE o.node_id = d.node_id AND o.reason <> d.reason)";
+
+const VACATE: &str = "
+    DELETE FROM disruptions WHERE (node_id, reason) IN (SELECT v.column1, v.column2 FROM {rows})";
+
 async fn reasons(tx: &mut Tx, node: &NodeId) -> Result<i64, sqlx::Error> {
     query_scalar("SELECT count(*) FROM disruptions WHERE node_id = $1")
         .bind(node.as_str())
@@ -74,7 +141,7 @@ mod tests {
     use bc_protocol::id::{NodeId, PoolId};
     use proptest::prelude::*;
 
-    use super::{occupy, vacate};
+    use super::{occupy, occupy_all, vacate, vacate_all};
     use crate::{
         clock::Moment,
         db::{Db, query, query_scalar, tests::fresh},
@@ -152,21 +219,36 @@ mod tests {
 
         #[test]
         fn the_counter_is_the_number_of_disrupted_nodes(
-            steps in proptest::collection::vec((0_u8..3, 0_usize..2, any::<bool>()), 0..30),
+            steps in proptest::collection::vec((0_u8..3, 0_usize..2, any::<bool>(), any::<bool>()), 0..30),
         ) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let (db, _dir) = three_nodes().await;
                 let mut held = BTreeSet::new();
                 let mut tx = db.begin().await.unwrap();
-                for (number, reason, comes) in steps {
+                for (number, reason, comes, together) in steps {
+                    let now = Moment::from_millis(0);
+                    // One by one, or together with the node after it.
+                    let mut nodes = BTreeSet::from([number]);
+                    nodes.extend(together.then_some((number + 1) % 3));
+                    let ids: Vec<NodeId> = nodes.iter().map(|number| node(*number)).collect();
+                    let ids: Vec<&NodeId> = ids.iter().collect();
                     if comes {
-                        held.insert((number, reason));
-                        let now = Moment::from_millis(0);
-                        occupy(&mut tx, &node(number), &pool(), REASONS[reason], now).await.unwrap();
+                        held.extend(nodes.iter().map(|number| (*number, reason)));
+                        if together {
+                            let pool = pool();
+                            let taken: Vec<_> = ids.iter().map(|id| (*id, &pool)).collect();
+                            occupy_all(&mut tx, &taken, REASONS[reason], now).await.unwrap();
+                        } else {
+                            occupy(&mut tx, ids[0], &pool(), REASONS[reason], now).await.unwrap();
+                        }
                     } else {
-                        held.remove(&(number, reason));
-                        vacate(&mut tx, &node(number), REASONS[reason]).await.unwrap();
+                        held.retain(|(number, why)| !(nodes.contains(number) && *why == reason));
+                        if together {
+                            vacate_all(&mut tx, &ids, REASONS[reason]).await.unwrap();
+                        } else {
+                            vacate(&mut tx, ids[0], REASONS[reason]).await.unwrap();
+                        }
                     }
                 }
                 tx.commit().await.unwrap();

@@ -88,7 +88,8 @@ impl Intake<'_> {
     async fn apply(&self, batch: Batch) -> Result<(), IntakeError> {
         let (applied, free) = retried(|| self.store(&batch.events)).await?;
         if !applied.changed.is_empty() {
-            self.shared.services.waker.wake();
+            let waker = &self.shared.services.waker;
+            waker.wake_for_nodes(applied.changed.iter().cloned());
         }
         self.to_command.news(free);
         self.say(FromControl::Ack(batch.number)).await?;

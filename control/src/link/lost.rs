@@ -56,7 +56,7 @@ pub(super) async fn look(shared: &Shared, after: Duration) -> Result<(), FactsEr
         tx.commit().await?;
         let sessions = applied.changed.len();
         tracing::warn!(%gateway, sessions, "a gateway is lost: its sessions have ended");
-        services.waker.wake();
+        services.waker.wake_for_nodes(applied.changed);
     }
     Ok(())
 }

@@ -50,3 +50,12 @@ pub(crate) const PENDING_SAMPLE: u32 = 32;
 
 /// Rows of a pool that a pass looks at beyond those that may start, in case some cannot.
 pub(crate) const PENDING_SPARE: u32 = 8;
+
+/// Rows in flight that a pass looks at because they are overdue; the others come with the next.
+pub(crate) const OVERDUE_AT_ONCE: u32 = 1000;
+
+/// Nodes that one round is told of by name. More are a storm, and looking at everything is cheaper than asking for each.
+pub(crate) const NAMED_MAX: usize = 5000;
+
+/// Before what a failed pass was told of is looked at again.
+pub(crate) const PASS_AGAIN: Duration = Duration::from_secs(1);

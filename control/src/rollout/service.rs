@@ -12,7 +12,11 @@ mod freeze;
 mod retry;
 mod summary;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use bc_protocol::{
     id::{NodeId, RolloutId, TenantId},
@@ -33,7 +37,10 @@ use super::{
     limits,
     operator::{self, Call, Flights},
     plan::Event,
-    store::{self, load::Surroundings},
+    store::{
+        self,
+        load::{Look, Surroundings},
+    },
     waker::Waker,
 };
 use crate::{
@@ -237,7 +244,16 @@ async fn call_once(
     if store::read::one(&mut tx, tenant, id).await?.is_none() {
         return Err(RolloutError::no_rollout(id));
     }
-    let snapshot = store::load::snapshot(&mut tx, id, services.surroundings())
+    let nobody = BTreeSet::new();
+    let look = match call {
+        // It ends every flight.
+        Call::Abort { .. } => Look::Everything,
+        Call::Pause { .. } | Call::Resume => Look::News {
+            nodes: &nobody,
+            now,
+        },
+    };
+    let snapshot = store::load::snapshot(&mut tx, id, (look, services.surroundings()))
         .await?
         .ok_or_else(|| RolloutError::no_rollout(id))?;
     let plan =
@@ -252,6 +268,6 @@ async fn call_once(
     tx.commit().await?;
     tell(id, &plan.events);
     services.tell_stale(plan.stale);
-    services.waker.wake();
+    services.waker.wake_for(id);
     Ok(rollout)
 }

@@ -18,11 +18,13 @@ mod node;
 mod pending;
 mod queries;
 
+use std::collections::BTreeSet;
+
 use bc_protocol::id::{NodeId, RolloutId};
 use thiserror::Error;
 
 use crate::{
-    db::{Db, Tx, query, query_scalar},
+    db::{Db, Tx, contention::is_alone, query, query_scalar},
     release::store::ReleaseError,
 };
 
@@ -43,15 +45,15 @@ pub(crate) enum StoreError {
         /// The revision that the plan was made from.
         expected: u64,
     },
-    /// A row is not in the state that the plan moves it from: the counters and the rows have parted.
-    #[error("expected place {place} of {rollout} to be {expected}, found another state")]
-    Row {
+    /// Rows are not in the states that the plan moves them from: the counters and the rows have parted.
+    #[error("expected {expected} rows of {rollout} as the plan saw them, found {found}")]
+    Rows {
         /// The rollout.
         rollout: RolloutId,
-        /// The row's place.
-        place: u32,
-        /// The state that the plan saw.
-        expected: &'static str,
+        /// How many the plan moves.
+        expected: usize,
+        /// How many were as it saw them.
+        found: u64,
     },
     /// A late row is not in the state that the plan moves it from.
     #[error("expected the late row of {node} in {rollout} to be {expected}, found another state")]
@@ -68,6 +70,9 @@ pub(crate) enum StoreError {
 /// Takes the locks of a pass and of an operator's call: the rollout's, then its pools', and nobody freezes the fleet or
 /// lets it go meanwhile. Waits for whoever has them.
 pub(crate) async fn lock(tx: &mut Tx, id: &RolloutId) -> Result<(), sqlx::Error> {
+    if is_alone(tx) {
+        return Ok(());
+    }
     query("SELECT id FROM rollouts WHERE id = $1")
         .bind(id.as_str())
         .for_update()
@@ -78,6 +83,9 @@ pub(crate) async fn lock(tx: &mut Tx, id: &RolloutId) -> Result<(), sqlx::Error>
 
 /// As [`lock`], unless somebody else has the rollout: then it is false, and the rollout in good hands.
 pub(crate) async fn lock_if_free(tx: &mut Tx, id: &RolloutId) -> Result<bool, sqlx::Error> {
+    if is_alone(tx) {
+        return Ok(true);
+    }
     let locked = query("SELECT id FROM rollouts WHERE id = $1")
         .bind(id.as_str())
         .for_update_if_free()
@@ -103,18 +111,49 @@ async fn lock_pools_of(tx: &mut Tx, id: &RolloutId) -> Result<(), sqlx::Error> {
 
 /// Rollouts that a pass can change: those that are under way, and those that still hold places of nodes.
 pub(crate) async fn active(db: &Db) -> Result<Vec<RolloutId>, sqlx::Error> {
-    let ids: Vec<String> = query_scalar(
+    let ids: Vec<String> = query_scalar(ACTIVE).fetch_all(db.reader()).await?;
+    parsed_ids(&ids)
+}
+
+/// Those of them that move through the pools of some nodes.
+pub(crate) async fn active_around(
+    db: &Db,
+    nodes: &BTreeSet<NodeId>,
+) -> Result<Vec<RolloutId>, sqlx::Error> {
+    let ids: Vec<String> = query_scalar(ACTIVE_AROUND)
+        .bind(load::list(nodes)?)
+        .fetch_all(db.reader())
+        .await?;
+    parsed_ids(&ids)
+}
+
+/// Each part begins at an index of the few rollouts, or rows, that it asks for.
+macro_rules! active {
+    () => {
         "SELECT id FROM rollouts WHERE state IN ('running', 'paused')
          UNION
-         SELECT DISTINCT reason FROM disruptions WHERE reason >= 'rollout_' AND reason < 'rollout`'
-         ORDER BY 1",
-    )
-    .fetch_all(db.reader())
-    .await?;
-    ids.iter()
-        .map(|id| {
-            id.parse()
-                .map_err(|source| crate::db::column::undecodable("id", source))
-        })
-        .collect()
+         SELECT id FROM rollouts WHERE state = 'aborted' AND finished_at IS NULL
+         UNION
+         SELECT o.id FROM (SELECT DISTINCT rollout FROM rollout_rows WHERE lingers = 1) r
+         JOIN rollouts o ON o.number = r.rollout"
+    };
+}
+
+const ACTIVE: &str = concat!(active!(), " ORDER BY 1");
+
+const ACTIVE_AROUND: &str = concat!(
+    "WITH a AS (",
+    active!(),
+    ") SELECT a.id FROM a WHERE EXISTS (
+         SELECT 1 FROM rollout_pools p WHERE p.rollout_id = a.id AND p.pool_id IN (
+             SELECT n.pool_id FROM nodes n WHERE n.id IN (SELECT value FROM json_each($1))))
+     ORDER BY a.id"
+);
+
+fn parsed_ids(ids: &[String]) -> Result<Vec<RolloutId>, sqlx::Error> {
+    let ids = ids.iter().map(|id| {
+        id.parse()
+            .map_err(|source| crate::db::column::undecodable("id", source))
+    });
+    ids.collect()
 }

@@ -19,13 +19,20 @@ const LATELY: Duration = Duration::from_secs(120);
 pub(crate) async fn nodes(db: &Db, now: Moment) -> Result<Vec<NodeId>, sqlx::Error> {
     let lately = now.minus(LATELY).millis();
     let ids: Vec<String> = query_scalar(
-        "SELECT DISTINCT r.node_id FROM rollouts o
-         CROSS JOIN rollout_nodes r CROSS JOIN nodes n CROSS JOIN node_facts f
+        "SELECT n.id FROM rollouts o CROSS JOIN rollout_rows r CROSS JOIN rollout_notes h
+         CROSS JOIN nodes n CROSS JOIN node_facts f
          WHERE (o.state IN ('running', 'paused') OR o.updated_at >= $1)
-           AND r.rollout_id = o.id AND n.id = r.node_id AND f.node_id = r.node_id AND f.online = 1
-           AND ((r.state IN ('upgrading', 'rolling-back')
-                 AND (coalesce(n.spec_attempt, '') <> coalesce(r.attempt, '') OR f.observed_generation < n.generation))
-             OR (r.state IN ('failed', 'rolled-back') AND r.finished_at >= $1))
+           AND r.rollout = o.number AND r.state IN ('upgrading', 'rolling-back') AND r.deadline_at > 0
+           AND h.rollout = r.rollout AND h.node = r.node
+           AND n.number = r.node AND f.node_id = n.id AND f.online = 1
+           AND (coalesce(n.spec_attempt, '') <> coalesce(h.attempt, '') OR f.observed_generation < n.generation)
+         UNION
+         SELECT n.id FROM rollouts o CROSS JOIN rollout_rows r CROSS JOIN rollout_notes h
+         CROSS JOIN nodes n CROSS JOIN node_facts f
+         WHERE (o.state IN ('running', 'paused') OR o.updated_at >= $1)
+           AND r.rollout = o.number AND r.state IN ('failed', 'rolled-back')
+           AND h.rollout = r.rollout AND h.node = r.node AND h.finished_at >= $1
+           AND n.number = r.node AND f.node_id = n.id AND f.online = 1
          UNION
          SELECT r.node_id FROM rollout_late r CROSS JOIN nodes n CROSS JOIN node_facts f
          WHERE (r.state = 'upgrading' OR (r.state = 'failed' AND r.finished_at >= $1))

@@ -205,9 +205,12 @@ async fn read(
 async fn touched(conn: &mut Conn, node: &NodeId) -> Result<Option<Touched>, sqlx::Error> {
     let row = query(
         "SELECT t.* FROM (
-             SELECT o.id, o.created_at, o.version, r.state, r.from_version, r.attempt, 0 AS late
-             FROM rollout_nodes r JOIN rollouts o ON o.id = r.rollout_id
-             WHERE r.node_id = $1 AND r.state NOT IN ('pending', 'skipped')
+             SELECT o.id, o.created_at, o.version, r.state, h.from_version, h.attempt, 0 AS late
+             FROM nodes n CROSS JOIN rollout_pools q CROSS JOIN rollouts o CROSS JOIN rollout_rows r
+             CROSS JOIN rollout_notes h
+             WHERE n.id = $1 AND q.pool_id = n.pool_id AND o.id = q.rollout_id
+               AND r.rollout = o.number AND r.node = n.number AND r.state NOT IN ('pending', 'skipped')
+               AND h.rollout = r.rollout AND h.node = r.node
              UNION ALL
              SELECT o.id, o.created_at, o.version, r.state, r.from_version, r.attempt, 1 AS late
              FROM rollout_late r JOIN rollouts o ON o.id = r.rollout_id

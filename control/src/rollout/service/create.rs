@@ -68,7 +68,7 @@ async fn create_once(
     tx.commit().await?;
     tracing::info!(rollout = %id, actor, version = %rollout.version, "rollout.started");
     services.tell_stale(stale);
-    services.waker.wake();
+    services.waker.wake_for(&id);
     Ok(rollout)
 }
 

@@ -10,7 +10,7 @@ use crate::{
     clock::Moment,
     rollout::{
         budget::Budget,
-        forecast::{self, Forecast, Outlook, Prospect, Work},
+        forecast::{self, Forecast, Outlook, Prospect, Reachable, Work},
         store::{self, create::New},
     },
 };
@@ -37,13 +37,18 @@ pub(crate) async fn plan(
         return Err(RolloutError::Busy { rollout });
     }
     let per_node = store::outlook::per_node(&mut conn, new.tenant).await?;
+    let online = store::create::online(&mut conn, &pools).await?;
     let outlook = Outlook {
         members: members
             .into_iter()
             .map(|member| Prospect {
                 pool: member.pool,
                 work: work(member.start),
-                reach: member.reach,
+                reach: if online.contains(&member.node) {
+                    Reachable::Online
+                } else {
+                    Reachable::Offline
+                },
             })
             .collect(),
         pools: store::outlook::budgets(&mut conn, new.tenant).await?,

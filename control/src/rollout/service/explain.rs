@@ -16,6 +16,7 @@ use crate::{
         store::{
             self,
             explain::{Made, Subject},
+            load::Look,
         },
     },
 };
@@ -36,9 +37,10 @@ pub(crate) async fn explain(
     let subject = store::explain::subject(&mut conn, tenant, node)
         .await?
         .ok_or_else(|| RolloutError::NoNode { node: node.clone() })?;
-    let mut snapshot = store::load::snapshot(&mut conn, id, services.surroundings())
-        .await?
-        .ok_or_else(none)?;
+    let mut snapshot =
+        store::load::snapshot(&mut conn, id, (Look::Everything, services.surroundings()))
+            .await?
+            .ok_or_else(none)?;
     ask_about(&mut conn, &mut snapshot, node).await?;
     let (part, hold) = match part(&mut conn, &snapshot, &subject).await? {
         Some(part) => {

@@ -1,27 +1,31 @@
 //! Writes a plan, in the transaction that its snapshot was read in.
 
+mod rows;
+
 use bc_protocol::id::{RolloutId, TenantId};
 
 use super::{StoreError, late};
 use crate::{
-    api::rollout::{RolloutState, RowState},
-    db::{Tx, column::signed, query, query_scalar},
+    api::rollout::RolloutState,
+    db::{
+        Tx,
+        column::{parsed, signed},
+        query,
+    },
     event::outbox::{Draft, publish},
-    fleet::{self, disruption},
+    fleet::disruption,
     rollout::{
-        plan::{PlaceMove, Plan, RowChange, Step},
+        plan::{PlaceMove, Plan},
         snapshot::{Snapshot, Tally, Trouble},
     },
 };
 
 /// Writes everything that a plan says. The snapshot is the one that it was made from.
 pub(crate) async fn apply(tx: &mut Tx, snapshot: &Snapshot, plan: &Plan) -> Result<(), StoreError> {
-    let tenant = head(tx, plan).await?;
-    for change in &plan.rows {
-        row(tx, plan, change).await?;
-    }
+    let head = head(tx, plan).await?;
+    rows::apply(tx, plan, head.number).await?;
     if let Some(trouble) = &plan.sweep {
-        sweep(tx, plan, trouble).await?;
+        sweep(tx, plan, (head.number, trouble)).await?;
     }
     for (wave, (before, after)) in (0_u32..).zip(snapshot.waves.iter().zip(&plan.waves)) {
         if before != after {
@@ -32,21 +36,13 @@ pub(crate) async fn apply(tx: &mut Tx, snapshot: &Snapshot, plan: &Plan) -> Resu
     {
         late::completed(tx, &plan.rollout).await?;
     }
-    let reason = plan.rollout.as_str();
-    for place in &plan.places {
-        match place {
-            PlaceMove::Occupy(node, pool) => {
-                disruption::occupy(tx, node, pool, reason, plan.at).await?;
-            }
-            PlaceMove::Vacate(node) => disruption::vacate(tx, node, reason).await?,
-        }
-    }
+    places(tx, plan, head.number).await?;
     // Last: positions of events are taken from a row that others wait for.
     for event in &plan.events {
         let draft = Draft {
             kind: event.kind,
             subject: format!("rollout/{}", plan.rollout),
-            tenant: &tenant,
+            tenant: &head.tenant,
             actor: &event.actor,
             data: event.data.clone(),
         };
@@ -55,13 +51,35 @@ pub(crate) async fn apply(tx: &mut Tx, snapshot: &Snapshot, plan: &Plan) -> Resu
     Ok(())
 }
 
-/// First: under another revision nothing is written. Gives the rollout's tenant.
-async fn head(tx: &mut Tx, plan: &Plan) -> Result<TenantId, StoreError> {
+/// Gives places back, then takes others: a plan settles before it starts.
+async fn places(tx: &mut Tx, plan: &Plan, number: i64) -> Result<(), StoreError> {
+    let (mut taken, mut given) = (Vec::new(), Vec::new());
+    for place in &plan.places {
+        match place {
+            PlaceMove::Occupy(node, pool) => taken.push((node, pool)),
+            PlaceMove::Vacate(node) => given.push(node),
+        }
+    }
+    let reason = plan.rollout.as_str();
+    rows::let_go(tx, number, &given).await?;
+    disruption::vacate_all(tx, &given, reason).await?;
+    disruption::occupy_all(tx, &taken, reason, plan.at).await?;
+    Ok(())
+}
+
+/// Whose rollout it is, and its number in its rows.
+struct Written {
+    tenant: TenantId,
+    number: i64,
+}
+
+/// First: under another revision nothing is written.
+async fn head(tx: &mut Tx, plan: &Plan) -> Result<Written, StoreError> {
     let head = &plan.head;
-    let tenant: Option<String> = query_scalar(
+    let row = query(
         "UPDATE rollouts SET revision = revision + 1, state = $3, reason = $4, wave = $5, wave_settled_at = $6,
              accepted_failures = $7, accepted_untried = $8, finished_at = $9, updated_at = $10
-         WHERE id = $1 AND revision = $2 RETURNING tenant",
+         WHERE id = $1 AND revision = $2 RETURNING tenant, number",
     )
     .bind(plan.rollout.as_str())
     .bind(signed(plan.revision))
@@ -75,130 +93,36 @@ async fn head(tx: &mut Tx, plan: &Plan) -> Result<TenantId, StoreError> {
     .bind(plan.at.millis())
     .fetch_optional(&mut **tx)
     .await?;
-    let tenant = tenant.ok_or_else(|| StoreError::Stale {
+    let row = row.ok_or_else(|| StoreError::Stale {
         rollout: plan.rollout.clone(),
         expected: plan.revision,
     })?;
-    tenant
-        .parse()
-        .map_err(|source| crate::db::column::undecodable("tenant", source).into())
-}
-
-/// The columns that a step writes.
-#[derive(Default)]
-struct Cells<'a> {
-    from_version: Option<&'a str>,
-    attempt: Option<&'a str>,
-    started_at: Option<i64>,
-    deadline_at: Option<i64>,
-    finished_at: Option<i64>,
-    trouble: Option<&'a Trouble>,
-}
-
-impl<'a> Cells<'a> {
-    fn settled(at: i64, trouble: Option<&'a Trouble>) -> Self {
-        Self {
-            finished_at: Some(at),
-            trouble,
-            ..Self::default()
-        }
-    }
-}
-
-async fn row(tx: &mut Tx, plan: &Plan, change: &RowChange) -> Result<(), StoreError> {
-    let at = plan.at.millis();
-    let cells = match &change.step {
-        Step::Start {
-            from,
-            attempt,
-            deadline,
-        } => Cells {
-            from_version: Some(from.as_str()),
-            attempt: Some(attempt.as_str()),
-            started_at: Some(at),
-            deadline_at: Some(deadline.millis()),
-            ..Cells::default()
-        },
-        Step::RollBack { attempt, deadline } => Cells {
-            attempt: Some(attempt.as_str()),
-            deadline_at: Some(deadline.millis()),
-            ..Cells::default()
-        },
-        Step::Show(trouble) => return show(tx, plan, change, trouble.as_ref()).await,
-        Step::Succeed | Step::FinishRollBack => Cells::settled(at, None),
-        Step::Fail(trouble) | Step::Skip(trouble) => Cells::settled(at, Some(trouble)),
-    };
-    let before = change.row.state;
-    let written = query(
-        "UPDATE rollout_nodes SET state = $4, from_version = coalesce($5, from_version),
-             attempt = coalesce($6, attempt), started_at = coalesce($7, started_at), deadline_at = $8,
-             finished_at = $9, error_code = $10, error = $11
-         WHERE rollout_id = $1 AND place = $2 AND state = $3",
-    )
-    .bind(plan.rollout.as_str())
-    .bind(change.row.place)
-    .bind(before.word())
-    .bind(change.step.leads_to(before).word())
-    .bind(cells.from_version)
-    .bind(cells.attempt)
-    .bind(cells.started_at)
-    .bind(cells.deadline_at)
-    .bind(cells.finished_at)
-    .bind(cells.trouble.map(|trouble| &trouble.code))
-    .bind(cells.trouble.map(|trouble| &trouble.message))
-    .execute(&mut **tx)
-    .await?;
-    one_row(plan, change, written.rows_affected())?;
-    if let (RowState::Upgrading, Step::Skip(_)) = (before, &change.step) {
-        // It never heard of it, so what has its say is an older rollout again: it may be late for that.
-        fleet::late::await_change(tx, &change.row.node, &change.row.pool).await?;
-    }
-    Ok(())
-}
-
-async fn show(
-    tx: &mut Tx,
-    plan: &Plan,
-    change: &RowChange,
-    trouble: Option<&Trouble>,
-) -> Result<(), StoreError> {
-    let written = query(
-        "UPDATE rollout_nodes SET error_code = $4, error = $5
-         WHERE rollout_id = $1 AND place = $2 AND state = $3",
-    )
-    .bind(plan.rollout.as_str())
-    .bind(change.row.place)
-    .bind(change.row.state.word())
-    .bind(trouble.map(|trouble| &trouble.code))
-    .bind(trouble.map(|trouble| &trouble.message))
-    .execute(&mut **tx)
-    .await?;
-    one_row(plan, change, written.rows_affected())
-}
-
-fn one_row(plan: &Plan, change: &RowChange, written: u64) -> Result<(), StoreError> {
-    if written == 1 {
-        return Ok(());
-    }
-    Err(StoreError::Row {
-        rollout: plan.rollout.clone(),
-        place: change.row.place,
-        expected: change.row.state.word(),
+    Ok(Written {
+        tenant: parsed(&row, "tenant")?,
+        number: row.try_get("number")?,
     })
 }
 
 /// Its counters are in the plan's waves.
-async fn sweep(tx: &mut Tx, plan: &Plan, trouble: &Trouble) -> Result<(), sqlx::Error> {
+async fn sweep(
+    tx: &mut Tx,
+    plan: &Plan,
+    (number, trouble): (i64, &Trouble),
+) -> Result<(), sqlx::Error> {
     query(
-        "UPDATE rollout_nodes SET state = 'skipped', finished_at = $2, error_code = $3, error = $4
-         WHERE rollout_id = $1 AND state = 'pending'",
+        "INSERT INTO rollout_notes (rollout, node, finished_at, error_code, error)
+         SELECT rollout, node, $2, $3, $4 FROM rollout_rows WHERE rollout = $1 AND state = 'pending'",
     )
-    .bind(plan.rollout.as_str())
+    .bind(number)
     .bind(plan.at.millis())
     .bind(&trouble.code)
     .bind(&trouble.message)
     .execute(&mut **tx)
     .await?;
+    query("UPDATE rollout_rows SET state = 'skipped' WHERE rollout = $1 AND state = 'pending'")
+        .bind(number)
+        .execute(&mut **tx)
+        .await?;
     Ok(())
 }
 

@@ -39,8 +39,9 @@ const POOLS: &str = "
             SELECT 1 FROM rollout_pools q JOIN rollouts b ON b.id = q.rollout_id
             WHERE q.pool_id = c.pool_id AND b.state = 'completed' AND b.narrowed = 0
               AND NOT EXISTS (
-                  SELECT 1 FROM rollout_nodes t JOIN rollouts o ON o.id = t.rollout_id
-                  WHERE t.node_id = c.node_id AND t.state NOT IN ('pending', 'skipped')
+                  SELECT 1 FROM rollout_pools u CROSS JOIN rollouts o CROSS JOIN rollout_rows t
+                  WHERE u.pool_id = c.pool_id AND o.id = u.rollout_id AND t.rollout = o.number AND t.node = n.number
+                    AND t.state NOT IN ('pending', 'skipped')
                     AND (o.created_at > b.created_at OR (o.created_at = b.created_at AND o.id >= b.id)))
               AND NOT EXISTS (
                   SELECT 1 FROM rollout_late t JOIN rollouts o ON o.id = t.rollout_id

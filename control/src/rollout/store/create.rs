@@ -1,26 +1,23 @@
 //! Writes a new rollout: its head, its waves and a row for each node in scope.
 
-use std::collections::BTreeSet;
+mod members;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use bc_protocol::{
     id::{NodeId, PoolId, RolloutId, TenantId},
-    sequence::Sequence,
     share::Percent,
     version::Version,
 };
+
+pub(crate) use members::{members, online};
 
 use super::{StoreError, freeze, late};
 use crate::{
     api::rollout::{RolloutState, RowState},
     clock::Moment,
-    db::{
-        Bind as _, Conn, Row, Tx,
-        bulk::insert_many,
-        column::{json, number, parsed, parsed_option},
-        query, query_scalar,
-    },
+    db::{Bind as _, Conn, Tx, bulk::insert_many, column::parsed, query, query_scalar},
     rollout::{
-        forecast::Reachable,
         plan::first_attempt,
         snapshot::{Scope, Tally, Terms},
         waves,
@@ -52,7 +49,7 @@ pub(crate) enum Reach {
     /// These.
     Nodes(BTreeSet<NodeId>),
     /// Those with all these labels.
-    Selector(std::collections::BTreeMap<String, String>),
+    Selector(BTreeMap<String, String>),
 }
 
 impl Reach {
@@ -62,19 +59,6 @@ impl Reach {
             Self::Nodes(_) | Self::Selector(_) => true,
         }
     }
-
-    fn holds(&self, node: &NodeId, row: &Row) -> Result<bool, sqlx::Error> {
-        match self {
-            Self::Everything => Ok(true),
-            Self::Nodes(nodes) => Ok(nodes.contains(node)),
-            Self::Selector(wanted) => {
-                let labels: std::collections::BTreeMap<String, String> = json(row, "labels")?;
-                Ok(wanted
-                    .iter()
-                    .all(|(name, value)| labels.get(name) == Some(value)))
-            }
-        }
-    }
 }
 
 /// A node of the snapshot.
@@ -82,12 +66,12 @@ impl Reach {
 pub(crate) struct Member {
     /// The node.
     pub node: NodeId,
+    /// Its number in rows.
+    pub number: i64,
     /// Its pool.
     pub pool: PoolId,
     /// Whether it runs the release already.
     pub start: RowState,
-    /// Whether it can be reached now.
-    pub reach: Reachable,
 }
 
 /// Locks the tenant's unarchived pools, or those of `listed` that are among them, so that no two rollouts over one pool
@@ -149,66 +133,6 @@ pub(crate) async fn stranger(
     Ok(None)
 }
 
-/// The nodes in scope, in the rollout's order.
-pub(crate) async fn members(
-    conn: &mut Conn,
-    new: &New<'_>,
-    pools: &BTreeSet<PoolId>,
-) -> Result<Vec<Member>, sqlx::Error> {
-    let mut members = Vec::new();
-    for pool in pools {
-        let rows = query(
-            "SELECT n.id, n.labels, n.maintenance, f.version, f.sequence, f.trial_attempt, f.online
-             FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id
-             WHERE n.pool_id = $1 AND n.removed_at IS NULL AND n.generation > 0",
-        )
-        .bind(pool.as_str())
-        .fetch_all(&mut *conn)
-        .await?;
-        for row in &rows {
-            members.extend(member(new, pool, row)?);
-        }
-    }
-    members.sort_by_cached_key(|member| waves::sort_key(&new.terms.id, &member.node));
-    Ok(members)
-}
-
-fn member(new: &New<'_>, pool: &PoolId, row: &Row) -> Result<Option<Member>, sqlx::Error> {
-    let node: NodeId = parsed(row, "id")?;
-    let in_maintenance = match new.terms.scope {
-        Scope::MaintenanceToo => false,
-        Scope::NotInMaintenance => row.try_get("maintenance")?,
-    };
-    if in_maintenance || !new.reach.holds(&node, row)? {
-        return Ok(None);
-    }
-    let start = if runs(row, &new.terms)? {
-        RowState::Succeeded
-    } else {
-        RowState::Pending
-    };
-    let online: Option<bool> = row.try_get("online")?;
-    Ok(Some(Member {
-        node,
-        pool: pool.clone(),
-        start,
-        reach: match online {
-            Some(true) => Reachable::Online,
-            Some(false) | None => Reachable::Offline,
-        },
-    }))
-}
-
-/// Whether a node already runs the release, confirmed. The sequence tells it from a package's own binary of that name.
-fn runs(row: &Row, terms: &Terms) -> Result<bool, sqlx::Error> {
-    let Some(version) = parsed_option::<Version>(row, "version")? else {
-        return Ok(false);
-    };
-    let sequence = Sequence::new(number(row, "sequence")?);
-    let on_trial: Option<&str> = row.try_get("trial_attempt")?;
-    Ok(version == terms.version && sequence == Ok(terms.sequence) && on_trial.is_none())
-}
-
 /// Writes the rollout. Gives the nodes whose desired state it names at once.
 pub(crate) async fn insert(
     tx: &mut Tx,
@@ -231,7 +155,7 @@ pub(crate) async fn insert(
     let nodes = u32::try_from(members.len()).unwrap_or(u32::MAX);
     let ends = waves::ends(nodes, &new.waves);
     insert_waves(tx, new, &tallies(&ends, members)).await?;
-    insert_rows(tx, new, &ends, members).await?;
+    insert_rows(tx, (new, pools), &ends, members).await?;
     Ok(members
         .iter()
         .filter(|member| member.start.is_touched())
@@ -296,41 +220,77 @@ async fn insert_waves(tx: &mut Tx, new: &New<'_>, tallies: &[Tally]) -> Result<(
     Ok(())
 }
 
+/// In the order of the table, so that it grows at one end.
 async fn insert_rows(
     tx: &mut Tx,
-    new: &New<'_>,
+    (new, pools): (&New<'_>, &BTreeSet<PoolId>),
     ends: &[u32],
     members: &[Member],
 ) -> Result<(), sqlx::Error> {
-    let rows = members.iter().enumerate().map(|(place, member)| {
-        let place = u32::try_from(place).unwrap_or(u32::MAX);
-        // A row that has its node's say from the start needs an attempt for the node's section to name.
-        let touched = member.start.is_touched();
-        let attempt = touched.then(|| first_attempt(&new.terms.id, &member.node).to_string());
+    let rollout: i64 = query_scalar("SELECT number FROM rollouts WHERE id = $1")
+        .bind(new.terms.id.as_str())
+        .fetch_one(&mut **tx)
+        .await?;
+    let pools = numbers(tx, pools).await?;
+    let mut placed: Vec<(u32, &Member)> = (0..).zip(members).collect();
+    placed.sort_unstable_by_key(|(_, member)| member.number);
+    let rows = placed.iter().map(|(place, member)| {
         [
-            new.terms.id.as_str().value(),
+            rollout.value(),
+            member.number.value(),
             place.value(),
-            member.node.as_str().value(),
-            member.pool.as_str().value(),
-            waves::wave_at(place, ends).value(),
+            pools.get(&member.pool).value(),
+            waves::wave_at(*place, ends).value(),
             member.start.word().value(),
-            attempt.value(),
-            touched.then_some(new.at.millis()).value(),
         ]
     });
-    insert_many(tx, ROWS, rows).await
+    insert_many(tx, ROWS, rows).await?;
+    let notes: Vec<_> = placed
+        .iter()
+        .filter(|(_, member)| member.start.is_touched())
+        .map(|(_, member)| {
+            // A row that has its node's say from the start needs an attempt for the node's section to name.
+            let attempt = first_attempt(&new.terms.id, &member.node);
+            [
+                rollout.value(),
+                member.number.value(),
+                attempt.as_str().value(),
+                new.at.millis().value(),
+            ]
+        })
+        .collect();
+    insert_many(tx, NOTES, notes.into_iter()).await
 }
 
-const ROWS: &str =
-    "rollout_nodes (rollout_id, place, node_id, pool_id, wave, state, attempt, finished_at)";
+const ROWS: &str = "rollout_rows (rollout, node, place, pool, wave, state)";
 
-/// Another rollout, running or paused, that has a node of this one.
+const NOTES: &str = "rollout_notes (rollout, node, attempt, finished_at)";
+
+async fn numbers(
+    conn: &mut Conn,
+    pools: &BTreeSet<PoolId>,
+) -> Result<BTreeMap<PoolId, i64>, sqlx::Error> {
+    let mut numbers = BTreeMap::new();
+    for pool in pools {
+        let number: i64 = query_scalar("SELECT number FROM pools WHERE id = $1")
+            .bind(pool.as_str())
+            .fetch_one(&mut *conn)
+            .await?;
+        numbers.insert(pool.clone(), number);
+    }
+    Ok(numbers)
+}
+
+/// Another rollout, running or paused, that has a node of this one. Only those over one of its pools are looked at.
 pub(crate) async fn rival(tx: &mut Tx, id: &RolloutId) -> Result<Option<RolloutId>, sqlx::Error> {
     let rival: Option<String> = query_scalar(
         "SELECT o.id FROM rollouts o
-         CROSS JOIN rollout_nodes theirs CROSS JOIN rollout_nodes ours
-         WHERE theirs.rollout_id = o.id AND ours.node_id = theirs.node_id AND ours.rollout_id = $1
-           AND o.state IN ('running', 'paused') AND o.id <> $1 LIMIT 1",
+         CROSS JOIN rollout_rows theirs CROSS JOIN rollouts m CROSS JOIN rollout_rows ours
+         WHERE o.state IN ('running', 'paused') AND o.id <> $1
+           AND EXISTS (SELECT 1 FROM rollout_pools a JOIN rollout_pools b ON b.pool_id = a.pool_id
+                       WHERE a.rollout_id = o.id AND b.rollout_id = $1)
+           AND theirs.rollout = o.number AND m.id = $1 AND ours.rollout = m.number AND ours.node = theirs.node
+         LIMIT 1",
     )
     .bind(id.as_str())
     .fetch_optional(&mut **tx)

@@ -36,8 +36,7 @@ pub(crate) async fn subject(
     const SUBJECT: &str = concat!(
         "SELECT ",
         node::node_columns!(),
-        "FROM (SELECT id AS node_id, pool_id, tenant FROM nodes) r JOIN nodes n ON n.id = r.node_id
-         LEFT JOIN node_facts f ON f.node_id = r.node_id WHERE r.node_id = $1 AND r.tenant = $2"
+        "FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id WHERE n.id = $1 AND n.tenant = $2"
     );
     let row = query(SUBJECT)
         .bind(id.as_str())
@@ -76,9 +75,10 @@ pub(crate) async fn waiting(
     const WAITING: &str = concat!(
         "SELECT ",
         node::columns!(),
-        ", (SELECT min(d.reason) FROM disruptions d WHERE d.node_id = r.node_id) AS disrupted_by
-         FROM rollout_nodes r JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
-         WHERE r.rollout_id = $1 AND r.node_id = $2 AND r.state = 'pending'"
+        ", (SELECT min(d.reason) FROM disruptions d WHERE d.node_id = n.id) AS disrupted_by
+         FROM rollout_rows r ",
+        node::joined!(),
+        "WHERE r.rollout = (SELECT number FROM rollouts WHERE id = $1) AND n.id = $2 AND r.state = 'pending'"
     );
     let row = query(WAITING)
         .bind(id.as_str())

@@ -19,7 +19,7 @@ pub(crate) async fn read(
         .bind(tenant.as_str())
         .fetch_optional(conn)
         .await?;
-    row.map_or(Ok(None), |row| freeze(&row))
+    row.map_or(Ok(None), |row| of_row(&row))
 }
 
 /// Whether the fleet of a rollout is frozen stays as it is until the transaction ends.
@@ -32,7 +32,8 @@ pub(crate) async fn hold(tx: &mut Tx, rollout: &RolloutId) -> Result<(), sqlx::E
     Ok(())
 }
 
-fn freeze(row: &Row) -> Result<Option<Freeze>, sqlx::Error> {
+/// What a row says that has a fleet's columns.
+pub(super) fn of_row(row: &Row) -> Result<Option<Freeze>, sqlx::Error> {
     let Some(since) = moment_option(row, "frozen_since")? else {
         return Ok(None);
     };

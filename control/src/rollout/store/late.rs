@@ -31,12 +31,17 @@ use crate::{
         late::{Candidate, LateRow, LateSnapshot, Lateness, Runs},
         limits,
         snapshot::{Context, Flight, Origin, Pool, Terms},
+        waker::{Extent, News},
     },
 };
 
 /// Completed rollouts whose late nodes a pass can change. Pools that nothing has completed over leave the queue.
-pub(crate) async fn due(db: &Db) -> Result<Vec<RolloutId>, sqlx::Error> {
-    let rows = query(queries::DUE).fetch_all(db.reader()).await?;
+pub(crate) async fn due(db: &Db, news: &News) -> Result<Vec<RolloutId>, sqlx::Error> {
+    let asked = match news.extent {
+        Extent::Unknown => query(queries::DUE),
+        Extent::Named => query(queries::DUE_AROUND).bind(load::list(&news.nodes)?),
+    };
+    let rows = asked.fetch_all(db.reader()).await?;
     let mut ids = Vec::new();
     let mut idle: Vec<String> = Vec::new();
     for row in &rows {
@@ -95,7 +100,7 @@ pub(crate) async fn snapshot(
     Ok(Some(LateSnapshot {
         revision: number(&row, "revision")?,
         flights: flights(conn, id).await?,
-        lingering: load::lingering(conn, queries::LINGERING, id).await?,
+        lingering: load::lingering(conn, (queries::LINGERING, 0), id).await?,
         offer: load::offer(conn, &terms, around.trust).await?,
         context: Context {
             started_at: around.started_at,

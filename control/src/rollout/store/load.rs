@@ -31,9 +31,10 @@ use crate::{
     release::store::{ReleaseError, by_version},
     rollout::{
         budget::Budget,
+        limits,
         snapshot::{
-            Context, Flight, Head, Lingering, Lost, Offer, Origin, Place, Pool, Scope, Snapshot,
-            Tally, Terms, Unseen,
+            Context, Flight, Freeze, Head, Lingering, Lost, Offer, Origin, Place, Pool, Scope,
+            Snapshot, Tally, Terms, Unseen,
         },
         target::Target,
     },
@@ -50,60 +51,137 @@ pub(crate) struct Surroundings<'a> {
     pub offline_grace: Duration,
 }
 
-/// Reads a rollout; none if there is none of that id.
+/// What a pass reads of the rows in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Look<'a> {
+    /// All of them.
+    Everything,
+    /// Those of these nodes, and whatever is overdue by now.
+    News {
+        /// Of which something is new.
+        nodes: &'a BTreeSet<NodeId>,
+        /// When the pass is made.
+        now: Moment,
+    },
+}
+
+/// Reads a rollout; none if there is none of that id. What nobody can need, by the counters, is not asked for.
 pub(crate) async fn snapshot(
     conn: &mut Conn,
     id: &RolloutId,
-    around: Surroundings<'_>,
+    (look, around): (Look<'_>, Surroundings<'_>),
 ) -> Result<Option<Snapshot>, StoreError> {
-    let row = query(
-        "SELECT r.*, d.sequence FROM rollouts r JOIN daemon_releases d ON d.version = r.version WHERE r.id = $1",
-    )
-    .bind(id.as_str())
-    .fetch_optional(&mut *conn)
-    .await?;
-    let Some(row) = row else {
+    let Some(opened) = opened(conn, id, around).await? else {
         return Ok(None);
     };
-    let (terms, head) = (terms(&row)?, head(&row)?);
-    let tenant = parsed(&row, "tenant")?;
-    let open = Open {
-        id,
-        wave: head.wave,
-        created_at: moment(&row, "created_at")?,
+    let Opened {
+        open, terms, head, ..
+    } = &opened;
+    let (open, pools) = (*open, pools(conn, id).await?);
+    let open_rows = open_tally(&opened.waves, head).rows;
+    let in_flight: u32 = opened.waves.iter().map(|wave| wave.rows.in_flight()).sum();
+    let (flights, unseen) = if in_flight == 0 {
+        (Vec::new(), Unseen::default())
+    } else {
+        seen(conn, open, look, in_flight).await?
     };
-    let (waves, pools) = (waves(conn, id).await?, pools(conn, id).await?);
-    let flights = flights(conn, id).await?;
     let turn = Turn {
-        id,
-        wave: head.wave,
+        open,
         scope: terms.scope,
-        waiting: open_tally(&waves, &head).rows.pending,
+        waiting: open_rows.pending,
+        in_question: match look {
+            Look::Everything => opened.waves.iter().map(|wave| wave.rows.pending).sum(),
+            // Who is removed or put into maintenance is no news of a node: everything is looked at then.
+            Look::News { .. } => 0,
+        },
         pools: &pools,
         flights: &flights,
+        reachable: unseen.reachable,
     };
     let (pending, extent) = pending::pending(conn, turn).await?;
-    Ok(Some(Snapshot {
-        revision: number(&row, "revision")?,
-        waves,
-        pools,
-        flights,
-        unseen: Unseen::default(),
+    let held = pools.values().any(|pool| pool.budget.disrupted() > 0);
+    let mut snapshot = Snapshot {
+        revision: opened.revision,
+        unseen,
         pending,
         extent,
-        lingering: lingering(conn, queries::LINGERING, id).await?,
-        troubles: troubles(conn, open).await?,
-        lost: lost(conn, open).await?,
-        unsteady: unsteady(conn, open).await?,
-        offer: offer(conn, &terms, around.trust).await?,
-        freeze: freeze::read(conn, &tenant).await?,
+        lingering: Vec::new(),
+        troubles: BTreeMap::new(),
+        lost: Vec::new(),
+        unsteady: BTreeSet::new(),
+        offer: offer(conn, terms, around.trust).await?,
+        freeze: opened.freeze,
+        context: opened.context,
+        waves: opened.waves,
+        terms: opened.terms,
+        head: opened.head,
+        pools,
+        flights,
+    };
+    if held {
+        let found_by = (queries::LINGERING, open.number);
+        snapshot.lingering = lingering(conn, found_by, id).await?;
+    }
+    if open_rows.failed > 0 {
+        snapshot.troubles = troubles(conn, open).await?;
+    }
+    if open_rows.succeeded > 0 {
+        snapshot.lost = lost(conn, open).await?;
+        snapshot.unsteady = unsteady(conn, open).await?;
+    }
+    Ok(Some(snapshot))
+}
+
+/// What a rollout's own row says, and what is read with it.
+struct Opened<'a> {
+    revision: u64,
+    open: Open<'a>,
+    terms: Terms,
+    head: Head,
+    waves: Vec<Tally>,
+    freeze: Option<Freeze>,
+    context: Context,
+}
+
+/// One statement for all that stands in one row a wave.
+async fn opened<'a>(
+    conn: &mut Conn,
+    id: &'a RolloutId,
+    around: Surroundings<'_>,
+) -> Result<Option<Opened<'a>>, sqlx::Error> {
+    let rows = query(
+        "SELECT r.*, d.sequence, z.frozen_reason, z.frozen_by, z.frozen_since, w.started, w.pending, w.upgrading,
+             w.succeeded, w.failed, w.skipped, w.rolling_back, w.rolled_back,
+             (SELECT min(linked_since) FROM gateways WHERE linked = 1) AS linked_since
+         FROM rollouts r JOIN daemon_releases d ON d.version = r.version
+         JOIN rollout_waves w ON w.rollout_id = r.id LEFT JOIN fleets z ON z.tenant = r.tenant
+         WHERE r.id = $1 ORDER BY w.wave",
+    )
+    .bind(id.as_str())
+    .fetch_all(conn)
+    .await?;
+    let Some(row) = rows.first() else {
+        return Ok(None);
+    };
+    let head = head(row)?;
+    Ok(Some(Opened {
+        revision: number(row, "revision")?,
+        open: Open {
+            id,
+            number: row.try_get("number")?,
+            wave: head.wave,
+            created_at: moment(row, "created_at")?,
+        },
+        terms: terms(row)?,
+        head,
+        waves: rows.iter().map(tally).collect::<Result<_, _>>()?,
+        freeze: freeze::of_row(row)?,
         context: Context {
             started_at: around.started_at,
-            links_since: links_since(conn, around.started_at).await?,
+            links_since: moment_option(row, "linked_since")?
+                .map(|since| since.max(around.started_at)),
             offline_grace: around.offline_grace,
         },
-        terms,
-        head,
     }))
 }
 
@@ -116,9 +194,11 @@ fn open_tally(waves: &[Tally], head: &Head) -> Tally {
 
 /// The wave that is open.
 #[derive(Clone, Copy)]
-struct Open<'a> {
-    id: &'a RolloutId,
-    wave: u32,
+pub(super) struct Open<'a> {
+    pub(super) id: &'a RolloutId,
+    /// The rollout's, in its rows.
+    pub(super) number: i64,
+    pub(super) wave: u32,
     created_at: Moment,
 }
 
@@ -165,19 +245,11 @@ pub(super) fn rollout_state(row: &Row) -> Result<RolloutState, sqlx::Error> {
     RolloutState::from_word(word).ok_or_else(|| undecodable("state", UnknownWord(word.to_owned())))
 }
 
-async fn waves(conn: &mut Conn, id: &RolloutId) -> Result<Vec<Tally>, sqlx::Error> {
-    let rows = query("SELECT * FROM rollout_waves WHERE rollout_id = $1 ORDER BY wave")
-        .bind(id.as_str())
-        .fetch_all(conn)
-        .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(Tally {
-                started: number(row, "started")?,
-                rows: counts(row)?,
-            })
-        })
-        .collect()
+fn tally(row: &Row) -> Result<Tally, sqlx::Error> {
+    Ok(Tally {
+        started: number(row, "started")?,
+        rows: counts(row)?,
+    })
 }
 
 /// Counters by state.
@@ -218,12 +290,57 @@ pub(super) async fn pools(
         .collect()
 }
 
-async fn flights(conn: &mut Conn, id: &RolloutId) -> Result<Vec<Flight>, sqlx::Error> {
-    let rows = query(queries::FLIGHTS)
-        .bind(id.as_str())
-        .fetch_all(conn)
+/// The rows in flight that a pass looks at, and what is known of the others.
+async fn seen(
+    conn: &mut Conn,
+    open: Open<'_>,
+    look: Look<'_>,
+    in_flight: u32,
+) -> Result<(Vec<Flight>, Unseen), StoreError> {
+    let (nodes, now) = match look {
+        Look::Everything => {
+            let rows = query(queries::FLIGHTS)
+                .bind(open.number)
+                .bind(open.id.as_str())
+                .fetch_all(conn)
+                .await?;
+            let flights = rows.iter().map(flight).collect::<Result<_, _>>()?;
+            return Ok((flights, Unseen::default()));
+        }
+        Look::News { nodes, now } => (nodes, now),
+    };
+    let rows = query(queries::FLIGHTS_OF)
+        .bind(open.number)
+        .bind(open.id.as_str())
+        .bind(list(nodes)?)
+        .bind(now.millis())
+        .bind(limits::OVERDUE_AT_ONCE)
+        .fetch_all(&mut *conn)
         .await?;
-    rows.iter().map(flight).collect()
+    let flights: Vec<Flight> = rows.iter().map(flight).collect::<Result<_, _>>()?;
+    if u32::try_from(flights.len()).is_ok_and(|seen| seen >= in_flight) {
+        return Ok((flights, Unseen::default()));
+    }
+    let seen = flights
+        .iter()
+        .filter(|flight| flight.node.is_online())
+        .count();
+    let seen = i64::try_from(seen).unwrap_or(i64::MAX);
+    let others = query(queries::REACHABLE)
+        .bind(open.number)
+        .bind(seen.saturating_add(1))
+        .fetch_one(conn)
+        .await?;
+    let unseen = Unseen {
+        reachable: others.try_get::<i64>("reachable")? > seen,
+        deadline: moment_option(&others, "deadline_at")?,
+    };
+    Ok((flights, unseen))
+}
+
+/// Nodes as a statement takes them.
+pub(super) fn list(nodes: &BTreeSet<NodeId>) -> Result<String, sqlx::Error> {
+    serde_json::to_string(nodes).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
 fn flight(row: &Row) -> Result<Flight, sqlx::Error> {
@@ -251,13 +368,17 @@ pub(super) fn place(row: &Row) -> Result<Place, sqlx::Error> {
     })
 }
 
-/// Rows of a rollout, as this query finds them, whose node still holds a place.
+/// Rows of a rollout, as this query finds them by the rollout's number and id, whose node still holds a place.
 pub(super) async fn lingering(
     conn: &mut Conn,
-    found_by: &'static str,
+    (found_by, number): (&'static str, i64),
     id: &RolloutId,
 ) -> Result<Vec<Lingering>, sqlx::Error> {
-    let rows = query(found_by).bind(id.as_str()).fetch_all(conn).await?;
+    let rows = query(found_by)
+        .bind(number)
+        .bind(id.as_str())
+        .fetch_all(conn)
+        .await?;
     rows.iter()
         .map(|row| {
             Ok(Lingering {
@@ -272,7 +393,7 @@ pub(super) async fn lingering(
 
 async fn troubles(conn: &mut Conn, open: Open<'_>) -> Result<BTreeMap<String, u32>, sqlx::Error> {
     let rows = query(queries::TROUBLES)
-        .bind(open.id.as_str())
+        .bind(open.number)
         .bind(open.wave)
         .fetch_all(conn)
         .await?;
@@ -283,7 +404,7 @@ async fn troubles(conn: &mut Conn, open: Open<'_>) -> Result<BTreeMap<String, u3
 
 async fn lost(conn: &mut Conn, open: Open<'_>) -> Result<Vec<Lost>, sqlx::Error> {
     let rows = query(queries::LOST)
-        .bind(open.id.as_str())
+        .bind(open.number)
         .bind(open.wave)
         .bind(open.created_at.millis())
         .fetch_all(conn)
@@ -300,7 +421,7 @@ async fn lost(conn: &mut Conn, open: Open<'_>) -> Result<Vec<Lost>, sqlx::Error>
 
 async fn unsteady(conn: &mut Conn, open: Open<'_>) -> Result<BTreeSet<NodeId>, sqlx::Error> {
     let rows = query(queries::UNSTEADY)
-        .bind(open.id.as_str())
+        .bind(open.number)
         .bind(open.wave)
         .bind(open.created_at.millis())
         .fetch_all(conn)

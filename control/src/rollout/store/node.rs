@@ -12,10 +12,10 @@ use crate::{
     rollout::snapshot::{AttemptSaid, Node, Presence, Row, Said, Trouble},
 };
 
-/// The columns that [`node`] reads, of `nodes` as `n` and `node_facts` as `f`, and whose row it is, as `r`.
+/// The columns that [`node`] reads, of `nodes` as `n` and `node_facts` as `f`.
 macro_rules! node_columns {
     () => {
-        "r.node_id, r.pool_id, n.removed_at, n.maintenance, n.joined_at, n.generation, n.spec_attempt,
+        "n.id AS node_id, n.pool_id, n.removed_at, n.maintenance, n.joined_at, n.generation, n.spec_attempt,
          json_extract(n.labels, '$.\"cpu.arch\"') AS arch,
          f.online, f.since, f.version, f.floor, f.trial_attempt, f.attempt_id, f.attempt_outcome, f.attempt_final,
          f.attempt_code, f.attempt_message, f.held, f.observed_generation,
@@ -24,7 +24,7 @@ macro_rules! node_columns {
 }
 pub(super) use node_columns;
 
-/// The columns of a flight, of a wave's row or a late one as `r`.
+/// The columns of a late flight, of its row as `r`.
 macro_rules! flight_columns {
     () => {
         concat!(
@@ -35,16 +35,26 @@ macro_rules! flight_columns {
 }
 pub(super) use flight_columns;
 
-/// The columns that [`row`] and [`node`] read, of `rollout_nodes` as `r`.
+/// The columns that [`row`] and [`node`] read, of `rollout_rows` as `r` and `rollout_notes` as `h`.
 macro_rules! columns {
     () => {
         concat!(
-            "r.place, r.wave, ",
-            $crate::rollout::store::node::flight_columns!()
+            "r.place, r.wave, r.state, r.deadline_at, h.attempt, h.from_version, h.error_code, h.error, ",
+            $crate::rollout::store::node::node_columns!()
         )
     };
 }
 pub(super) use columns;
+
+/// What the columns of a row are read from, once `r` is found.
+macro_rules! joined {
+    () => {
+        "JOIN nodes n ON n.number = r.node
+         LEFT JOIN rollout_notes h ON h.rollout = r.rollout AND h.node = r.node
+         LEFT JOIN node_facts f ON f.node_id = n.id "
+    };
+}
+pub(super) use joined;
 
 /// A row's address and state.
 pub(super) fn row(row: &db::Row) -> Result<Row, sqlx::Error> {

@@ -38,10 +38,10 @@ pub(crate) async fn per_node(
     tenant: &TenantId,
 ) -> Result<Option<Duration>, sqlx::Error> {
     let row = query(
-        "SELECT count(*) AS nodes, CAST(coalesce(sum(r.finished_at - r.started_at), 0) AS BIGINT) AS millis
-         FROM rollout_nodes r
-         WHERE r.state = 'succeeded' AND r.started_at IS NOT NULL AND r.rollout_id = (
-             SELECT id FROM rollouts WHERE tenant = $1 AND state = 'completed'
+        "SELECT count(*) AS nodes, CAST(coalesce(sum(h.finished_at - h.started_at), 0) AS BIGINT) AS millis
+         FROM rollout_rows r JOIN rollout_notes h ON h.rollout = r.rollout AND h.node = r.node
+         WHERE r.state = 'succeeded' AND h.started_at IS NOT NULL AND r.rollout = (
+             SELECT number FROM rollouts WHERE tenant = $1 AND state = 'completed'
              ORDER BY created_at DESC, id DESC LIMIT 1)",
     )
     .bind(tenant.as_str())
@@ -57,8 +57,8 @@ pub(crate) async fn busy(
     tenant: &TenantId,
 ) -> Result<BTreeMap<NodeId, RolloutId>, sqlx::Error> {
     let rows = query(
-        "SELECT r.node_id, o.id FROM rollouts o JOIN rollout_nodes r ON r.rollout_id = o.id
-         WHERE o.tenant = $1 AND o.state IN ('running', 'paused')",
+        "SELECT n.id AS node_id, o.id FROM rollouts o CROSS JOIN rollout_rows r CROSS JOIN nodes n
+         WHERE o.tenant = $1 AND o.state IN ('running', 'paused') AND r.rollout = o.number AND n.number = r.node",
     )
     .bind(tenant.as_str())
     .fetch_all(conn)

@@ -1,14 +1,13 @@
 //! Reads the rows of the open wave whose turn it is, and no others: what a pass costs must not grow with who waits.
 //!
-//! Of every pool with room it takes as many nodes as may start and a few more, and of the whole wave the first few,
-//! whatever they wait for. Only where nothing of the wave moves any more it takes all that are left: those are away, and
-//! perhaps to be passed over.
+//! Of every pool with room it takes as many nodes as may start and a few more. Where few are left in the wave,
+//! and where nothing of it moves any more, it takes all that are left: those are away, and perhaps to be passed over.
 
 use std::collections::BTreeMap;
 
-use bc_protocol::id::{PoolId, RolloutId};
+use bc_protocol::id::PoolId;
 
-use super::{node, queries};
+use super::{load::Open, node, queries};
 use crate::{
     db::{
         Conn, Row,
@@ -24,13 +23,16 @@ use crate::{
 /// What decides whose turn it is.
 #[derive(Clone, Copy)]
 pub(super) struct Turn<'a> {
-    pub(super) id: &'a RolloutId,
-    pub(super) wave: u32,
+    pub(super) open: Open<'a>,
     pub(super) scope: Scope,
     /// Pending rows of the wave.
     pub(super) waiting: u32,
+    /// Pending rows of all waves whose node may have left the rollout's scope.
+    pub(super) in_question: u32,
     pub(super) pools: &'a BTreeMap<PoolId, Pool>,
     pub(super) flights: &'a [Flight],
+    /// Whether a node in flight that is not among them can be reached.
+    pub(super) reachable: bool,
 }
 
 /// The rows, in order, and whether they are all of the open wave.
@@ -39,15 +41,20 @@ pub(super) async fn pending(
     turn: Turn<'_>,
 ) -> Result<(Vec<Waiting>, Extent), sqlx::Error> {
     let mut found = BTreeMap::new();
-    turn.out_of_scope(conn, &mut found).await?;
-    turn.first(conn, &mut found).await?;
-    if turn.has_all(&found) {
+    if turn.in_question > 0 {
+        turn.out_of_scope(conn, &mut found).await?;
+    }
+    if turn.waiting <= limits::PENDING_SAMPLE {
+        if turn.waiting > 0 {
+            turn.all(conn, &mut found).await?;
+        }
         return Ok((found.into_values().collect(), Extent::Whole));
     }
     for (pool, room) in turn.pools_with_room(conn).await? {
         turn.of_pool(conn, (&pool, room), &mut found).await?;
     }
-    let moves = turn.flights.iter().any(|flight| flight.node.is_online())
+    let moves = turn.reachable
+        || turn.flights.iter().any(|flight| flight.node.is_online())
         || found.values().any(|waiting| waiting.node.is_online());
     if moves || turn.somebody_is_online(conn).await? {
         let extent = if moves {
@@ -64,14 +71,6 @@ pub(super) async fn pending(
 type Found = BTreeMap<u32, Waiting>;
 
 impl Turn<'_> {
-    fn has_all(self, found: &Found) -> bool {
-        let of_wave = found
-            .values()
-            .filter(|waiting| waiting.row.wave == self.wave)
-            .count();
-        u32::try_from(of_wave).unwrap_or(u32::MAX) >= self.waiting
-    }
-
     /// Of this wave and later ones.
     async fn out_of_scope(self, conn: &mut Conn, found: &mut Found) -> Result<(), sqlx::Error> {
         let passes_maintenance = match self.scope {
@@ -79,19 +78,10 @@ impl Turn<'_> {
             Scope::MaintenanceToo => false,
         };
         let rows = query(queries::OUT_OF_SCOPE)
-            .bind(self.id.as_str())
-            .bind(self.wave)
+            .bind(self.open.number)
+            .bind(self.open.wave)
+            .bind(self.open.id.as_str())
             .bind(passes_maintenance)
-            .fetch_all(conn)
-            .await?;
-        take(&rows, found)
-    }
-
-    async fn first(self, conn: &mut Conn, found: &mut Found) -> Result<(), sqlx::Error> {
-        let rows = query(queries::PENDING)
-            .bind(self.id.as_str())
-            .bind(self.wave)
-            .bind(limits::PENDING_SAMPLE)
             .fetch_all(conn)
             .await?;
         take(&rows, found)
@@ -99,9 +89,8 @@ impl Turn<'_> {
 
     async fn all(self, conn: &mut Conn, found: &mut Found) -> Result<(), sqlx::Error> {
         let rows = query(queries::PENDING)
-            .bind(self.id.as_str())
-            .bind(self.wave)
-            .bind(i64::MAX)
+            .bind(self.open.number)
+            .bind(self.open.wave)
             .fetch_all(conn)
             .await?;
         take(&rows, found)
@@ -109,9 +98,13 @@ impl Turn<'_> {
 
     /// Pools of which nodes wait and may start. Where a pass gives places back, it plans again with what is read then.
     async fn pools_with_room(self, conn: &mut Conn) -> Result<Vec<(PoolId, u32)>, sqlx::Error> {
+        let has_room = |pool: &Pool| pool.budget.disrupted() < pool.budget.max();
+        if !self.pools.values().any(has_room) {
+            return Ok(Vec::new());
+        }
         let rows = query(queries::POOLS_WAITING)
-            .bind(self.id.as_str())
-            .bind(self.wave)
+            .bind(self.open.number)
+            .bind(self.open.wave)
             .fetch_all(conn)
             .await?;
         let mut roomy = Vec::new();
@@ -135,8 +128,8 @@ impl Turn<'_> {
         found: &mut Found,
     ) -> Result<(), sqlx::Error> {
         let rows = query(queries::PENDING_OF_POOL)
-            .bind(self.id.as_str())
-            .bind(self.wave)
+            .bind(self.open.number)
+            .bind(self.open.wave)
             .bind(pool.as_str())
             .bind(room.saturating_add(limits::PENDING_SPARE))
             .fetch_all(conn)
@@ -146,8 +139,8 @@ impl Turn<'_> {
 
     async fn somebody_is_online(self, conn: &mut Conn) -> Result<bool, sqlx::Error> {
         let row = query(queries::PENDING_ONLINE)
-            .bind(self.id.as_str())
-            .bind(self.wave)
+            .bind(self.open.number)
+            .bind(self.open.wave)
             .fetch_optional(conn)
             .await?;
         Ok(row.is_some())

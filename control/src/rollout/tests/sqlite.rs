@@ -22,7 +22,7 @@ use crate::{
             StoreError,
             apply::apply,
             freeze,
-            load::{Surroundings, snapshot},
+            load::{Look, Surroundings, snapshot},
         },
     },
 };
@@ -113,8 +113,9 @@ impl Mirror {
             .await
             .unwrap();
             query(
-                "INSERT INTO rollout_nodes (rollout_id, place, node_id, pool_id, wave, state)
-                 VALUES ($1, $2, $3, $4, $5, 'pending')",
+                "INSERT INTO rollout_rows (rollout, place, node, pool, wave, state)
+                 SELECT o.number, $2, n.number, p.number, $5, 'pending' FROM rollouts o, nodes n, pools p
+                 WHERE o.id = $1 AND n.id = $3 AND p.id = $4",
             )
             .bind(world.terms.id.as_str())
             .bind(row.row.place)
@@ -254,7 +255,7 @@ impl Mirror {
             started_at: world.context.started_at,
             offline_grace: world.context.offline_grace,
         };
-        let loaded = snapshot(&mut self.tx, &world.terms.id, around).await;
+        let loaded = snapshot(&mut self.tx, &world.terms.id, (Look::Everything, around)).await;
         loaded.unwrap().unwrap()
     }
 

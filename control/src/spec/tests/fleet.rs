@@ -293,11 +293,11 @@ impl Fleet {
 
     async fn say(&self, event: Event) {
         let mut tx = self.services.db.begin().await.unwrap();
-        facts::apply(&mut tx, &gateway(), &[event], Moment::now())
+        let applied = facts::apply(&mut tx, &gateway(), &[event], Moment::now())
             .await
             .unwrap();
         tx.commit().await.unwrap();
-        self.services.waker.wake();
+        self.services.waker.wake_for_nodes(applied.changed);
     }
 
     pub(crate) async fn events(&self) -> Vec<String> {

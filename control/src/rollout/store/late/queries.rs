@@ -2,10 +2,11 @@
 
 use crate::rollout::store::node::{flight_columns, node_columns};
 
-/// Completed rollouts with late rows in flight or places held, and for every pool with ready nodes the rollout that they
-/// converge on, if there is one. The pools are found one by one in the index of ready nodes, however many each has.
-pub(super) const DUE: &str = "
-    WITH RECURSIVE p (pool_id) AS (
+/// For every pool with ready nodes the rollout that they converge on, if there is one. The pools are found one by one in the
+/// index of ready nodes, however many each has.
+macro_rules! ready {
+    () => {
+        "WITH RECURSIVE p (pool_id) AS (
         SELECT min(pool_id) FROM late_candidates WHERE ready = 1
         UNION ALL
         SELECT (SELECT min(c.pool_id) FROM late_candidates c WHERE c.ready = 1 AND c.pool_id > p.pool_id)
@@ -15,10 +16,25 @@ pub(super) const DUE: &str = "
             WHERE q.pool_id = p.pool_id AND o.state = 'completed' AND o.narrowed = 0
             ORDER BY o.created_at DESC, o.id DESC LIMIT 1) AS rollout_id
     FROM p WHERE p.pool_id IS NOT NULL
-    UNION
-    SELECT '', rollout_id FROM rollout_late WHERE state = 'upgrading'
-    UNION
-    SELECT '', l.rollout_id FROM disruptions d JOIN rollout_late l ON l.node_id = d.node_id AND l.rollout_id = d.reason";
+    UNION "
+    };
+}
+
+/// Those, and completed rollouts with late rows in flight or places held.
+pub(super) const DUE: &str = concat!(
+    ready!(),
+    "SELECT '', rollout_id FROM rollout_late WHERE state = 'upgrading'
+     UNION
+     SELECT '', l.rollout_id FROM disruptions d JOIN rollout_late l ON l.node_id = d.node_id AND l.rollout_id = d.reason"
+);
+
+/// The same, of the nodes of the list $1.
+pub(super) const DUE_AROUND: &str = concat!(
+    ready!(),
+    "SELECT '', l.rollout_id FROM rollout_late l
+     WHERE l.node_id IN (SELECT value FROM json_each($1)) AND (l.state = 'upgrading' OR EXISTS (
+         SELECT 1 FROM disruptions d WHERE d.node_id = l.node_id AND d.reason = l.rollout_id))"
+);
 
 /// Parks a pool's nodes that nothing has completed over.
 pub(super) const PARK_POOL: &str = "
@@ -62,13 +78,15 @@ macro_rules! candidate_columns {
             node_columns!(),
             ", f.sequence, l.state AS late_state, coalesce(l.tries, 0) AS tries,
              (SELECT min(d.reason) FROM disruptions d WHERE d.node_id = r.node_id) AS disrupted_by,
-             (EXISTS (SELECT 1 FROM rollout_nodes t JOIN rollouts o ON o.id = t.rollout_id
-                      WHERE t.node_id = r.node_id AND t.state NOT IN ('pending', 'skipped')
-                        AND (o.created_at > $3 OR (o.created_at = $3 AND o.id > $1)))
+             (EXISTS (SELECT 1 FROM rollout_pools q CROSS JOIN rollouts o CROSS JOIN rollout_rows t
+                      WHERE q.pool_id = n.pool_id AND o.id = q.rollout_id
+                        AND (o.created_at > $3 OR (o.created_at = $3 AND o.id > $1))
+                        AND t.rollout = o.number AND t.node = n.number AND t.state NOT IN ('pending', 'skipped'))
               OR EXISTS (SELECT 1 FROM rollout_late t JOIN rollouts o ON o.id = t.rollout_id
                          WHERE t.node_id = r.node_id AND t.state NOT IN ('pending', 'skipped')
                            AND (o.created_at > $3 OR (o.created_at = $3 AND o.id > $1)))) AS touched_since,
-             (EXISTS (SELECT 1 FROM rollout_nodes t WHERE t.node_id = r.node_id AND t.rollout_id = $1
+             (EXISTS (SELECT 1 FROM rollouts o CROSS JOIN rollout_rows t
+                      WHERE o.id = $1 AND t.rollout = o.number AND t.node = n.number
                         AND t.state NOT IN ('pending', 'skipped'))
               OR coalesce(l.state NOT IN ('pending', 'skipped'), 1 = 0)) AS touched_by_it
              FROM late_candidates r JOIN nodes n ON n.id = r.node_id
@@ -104,7 +122,7 @@ pub(super) const LINGERING: &str = concat!(
     ", EXISTS (SELECT 1 FROM disruptions o WHERE o.node_id = d.node_id AND o.reason <> d.reason) AS shared
      FROM disruptions d CROSS JOIN rollout_late r
      JOIN nodes n ON n.id = r.node_id LEFT JOIN node_facts f ON f.node_id = r.node_id
-     WHERE d.reason = $1 AND r.node_id = d.node_id AND r.rollout_id = d.reason AND r.state <> 'upgrading'
+     WHERE d.reason = $2 AND r.node_id = d.node_id AND r.rollout_id = d.reason AND r.state <> 'upgrading'
      ORDER BY r.node_id"
 );
 
@@ -116,14 +134,15 @@ pub(super) const LISTED: &str = "
 pub(super) const FORGET_TOUCHED: &str = "
     DELETE FROM late_candidates
     WHERE pool_id IN (SELECT pool_id FROM rollout_pools WHERE rollout_id = $1)
-      AND EXISTS (SELECT 1 FROM rollout_nodes r
-                  WHERE r.node_id = late_candidates.node_id AND r.rollout_id = $1 AND r.state <> 'skipped')";
+      AND EXISTS (SELECT 1 FROM nodes n CROSS JOIN rollout_rows r
+                  WHERE n.id = late_candidates.node_id AND r.node = n.number
+                    AND r.rollout = (SELECT number FROM rollouts WHERE id = $1) AND r.state <> 'skipped')";
 
 /// Nodes that a completed rollout has passed over.
 pub(super) const ADD_SKIPPED: &str = "
     INSERT INTO late_candidates (node_id, pool_id, ready)
-    SELECT r.node_id, r.pool_id, 1 FROM rollout_nodes r JOIN nodes n ON n.id = r.node_id
-    WHERE r.rollout_id = $1 AND r.state = 'skipped' AND n.removed_at IS NULL
+    SELECT n.id, n.pool_id, 1 FROM rollouts o CROSS JOIN rollout_rows r CROSS JOIN nodes n
+    WHERE o.id = $1 AND r.rollout = o.number AND r.state = 'skipped' AND n.number = r.node AND n.removed_at IS NULL
     ON CONFLICT (node_id) DO UPDATE SET ready = 1";
 
 /// Whoever of its pools may be late and can be reached.
