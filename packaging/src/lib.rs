@@ -10,5 +10,6 @@ pub mod dist;
 pub mod faults;
 pub mod fleet;
 pub mod fuzz;
+pub mod load;
 pub mod quickstart;
 pub mod simulated;

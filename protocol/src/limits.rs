@@ -1,5 +1,7 @@
 //! Every bound that two processes must agree on, each with its reason.
 
+use std::time::Duration;
+
 /// Bytes of one session frame. A manifest of 128 KiB and a log of 64 KiB fit with room to spare.
 pub const SESSION_FRAME_BYTES_MAX: usize = 1 << 20;
 
@@ -72,3 +74,12 @@ pub const ARTIFACT_NAME_BYTES_MAX: usize = 255;
 
 /// Entries of a manifest's map of extensions.
 pub const EXTENSIONS_MAX: usize = 16;
+
+/// The least wait between two connections of a node.
+pub const BACKOFF_MIN: Duration = Duration::from_millis(500);
+
+/// The most that such a wait grows to.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// The longest absence that a gateway can ask for: longer than any drain, shorter than a night.
+pub const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(10 * 60);

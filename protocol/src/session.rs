@@ -7,6 +7,7 @@ mod certificate;
 mod facts;
 mod frames;
 mod negotiate;
+mod pace;
 
 pub(crate) use certificate::check_request;
 pub(crate) use frames::{check_labels, decode};
@@ -16,6 +17,7 @@ pub use frames::{
     Certificate, FromGateway, FromNode, Goodbye, GoodbyeReason, Hello, Nonce, StatusReport, Welcome,
 };
 pub use negotiate::{Agreement, Negotiation, ProtocolRange, negotiate};
+pub use pace::Pace;
 
 use thiserror::Error;
 

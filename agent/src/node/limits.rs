@@ -16,15 +16,6 @@ pub(crate) const SEND_DEADLINE: Duration = Duration::from_secs(2);
 /// From our Goodbye to the other side's close. With [`SEND_DEADLINE`] it leaves the five seconds of a stop with room.
 pub(crate) const GOODBYE_DEADLINE: Duration = Duration::from_millis(1500);
 
-/// The least wait between two connections.
-pub(crate) const BACKOFF_MIN: Duration = Duration::from_millis(500);
-
-/// The most that a wait grows to.
-pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(60);
-
-/// The longest absence that a gateway can ask for: longer than any drain, shorter than a night.
-pub(crate) const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(10 * 60);
-
 /// A session of this age was a good one: waits start small again behind it. Two nodes that supersede each other never
 /// get there.
 pub(crate) const SESSION_HELD: Duration = Duration::from_secs(10);

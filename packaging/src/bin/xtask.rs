@@ -12,7 +12,7 @@ use packaging::{
     bench,
     dist::{self, Builds, Dist, Signing},
     faults::{self, Extent, kills::Campaign},
-    fuzz,
+    fuzz, load,
     quickstart::{self, Audience, Ending, Quickstart},
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -81,6 +81,35 @@ enum Task {
         #[command(subcommand)]
         campaign: Option<Faults>,
     },
+    /// Opens real sessions of simulated nodes, to see what a control and its gateways can hold.
+    ///
+    /// The nodes join, hold TLS sessions with certificates of their own, answer, and come back at a real agent's pace;
+    /// they install nothing. Without --control, a control and a gateway of this build are started for them on loopback. The
+    /// last line is the figures; a session that was lost is a failure. Whom the system trusts, or the file in
+    /// SSL_CERT_FILE, is who vouches for control's https.
+    Fleet {
+        /// How many nodes.
+        #[arg(long)]
+        nodes: usize,
+        /// Control's API.
+        #[arg(long, value_name = "URL", requires = "token")]
+        control: Option<String>,
+        /// A file with a join token for that many nodes.
+        #[arg(long, value_name = "FILE", requires = "control")]
+        token: Option<PathBuf>,
+        /// How long to hold the sessions once all are open.
+        #[arg(long, value_name = "TIME", default_value = "30s")]
+        hold: humantime::Duration,
+        /// How long they may take to open.
+        #[arg(long, value_name = "TIME", default_value = "5m")]
+        within: humantime::Duration,
+        /// Sessions in one process; more of them are more processes.
+        #[arg(long, default_value_t = load::SESSIONS_PER_PROCESS)]
+        per_process: usize,
+    },
+    /// A part of a load in a process of its own; for other tasks.
+    #[command(hide = true)]
+    LoadWorker,
     /// Makes up what strangers could send, led by what it makes the parsers do; the last line is the figures.
     ///
     /// What breaks something lies in `target/fuzz/found` afterwards, and what led further in `target/fuzz/corpus`. Needs
@@ -266,6 +295,26 @@ async fn run(task: Task) -> Result<()> {
             let extent = if short { Extent::Short } else { Extent::Full };
             run_faults(extent, &only, campaign).await?;
         }
+        Task::Fleet {
+            nodes,
+            control,
+            token,
+            hold,
+            within,
+            per_process,
+        } => {
+            let request = load::fleet::Request {
+                nodes,
+                control: control.zip(token),
+                hold: hold.into(),
+                patience: within.into(),
+                per_process,
+            };
+            let figures = load::fleet::run(&request, tell).await?;
+            writeln!(io::stdout(), "{figures}")?;
+            ensure!(figures.is_whole(), "expected every session to hold");
+        }
+        Task::LoadWorker => load::worker::serve().await?,
         Task::Fuzz { targets, seconds } => {
             let figures = fuzz::run(&fuzz::Order { targets, seconds }).await?;
             writeln!(io::stdout(), "{figures}")?;

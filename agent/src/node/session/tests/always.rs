@@ -1,12 +1,13 @@
 //! What holds whatever happens: any inputs, in any order, with any gaps.
 
 use bc_protocol::command::{Command, Order};
+use bc_protocol::limits::{BACKOFF_MAX, BACKOFF_MIN, RECONNECT_AFTER_MAX};
 use bc_protocol::session::FrameError;
 use bc_protocol::spec::NodeSpec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::node::limits::{BACKOFF_MAX, BACKOFF_MIN, PERCENT_REPORT_INTERVAL, RECONNECT_AFTER_MAX};
+use crate::node::limits::PERCENT_REPORT_INTERVAL;
 
 #[derive(Clone, Debug)]
 enum Act {

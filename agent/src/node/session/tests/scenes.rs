@@ -1,10 +1,11 @@
 //! What a session does, scene by scene.
 
+use bc_protocol::limits::RECONNECT_AFTER_MAX;
 use bc_protocol::session::FrameError;
 use bc_protocol::spec::NodeSpec;
 
 use super::*;
-use crate::{node::limits::RECONNECT_AFTER_MAX, updater::machine::Lost};
+use crate::updater::machine::Lost;
 
 #[test]
 fn from_nothing_to_a_session() {
