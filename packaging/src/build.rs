@@ -61,6 +61,14 @@ pub async fn programs() -> Result<Programs> {
     })
 }
 
+/// Builds `bc-gateway` alone.
+pub async fn gateway() -> Result<PathBuf> {
+    find(
+        &run(cargo_with(&["--package", "bc-gateway", "--bins"])).await?,
+        "bc-gateway",
+    )
+}
+
 /// Builds an agent and copies it to `to`. Only its `main.rs` differs between versions, so that a second build is short.
 pub async fn agent(build: AgentBuild, to: &Path) -> Result<()> {
     let mut cargo = cargo();

@@ -9,6 +9,7 @@ mod cuts;
 mod explore;
 pub mod ext4;
 mod full;
+pub mod gateway;
 mod ground;
 mod helper;
 pub mod kills;

@@ -365,7 +365,7 @@ fn node_id(dir: &Path) -> Result<String> {
 }
 
 /// Ports that nothing listens on. All are held until all are known, so that they differ.
-fn free_ports<const N: usize>() -> Result<[u16; N]> {
+pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let held: Vec<TcpListener> = (0..N)
         .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
         .collect::<Result<_, _>>()

@@ -174,6 +174,15 @@ enum Faults {
         #[arg(long, default_value_t = 500_000)]
         tries: u64,
     },
+    /// Does to a real gateway what no node does, kills it with all its sessions, and lets thousands of clients drip.
+    ///
+    /// Nodes are simulated, at the pace of real ones. Honest ones must notice nothing. The full form has nine thousand
+    /// sessions and ten thousand dripping clients for ten minutes, and is for a machine that does nothing else.
+    Gateway {
+        /// Some hundred sessions and clients: about a minute.
+        #[arg(long)]
+        short: bool,
+    },
     /// Kills and freezes control, gateway, supervisors and nodes at random while rollouts run.
     ///
     /// Every rollout has to complete, and node and control have to agree about it afterwards.
@@ -332,6 +341,17 @@ async fn run_faults(extent: Extent, only: &[faults::Part], campaign: Option<Faul
     match campaign {
         None => report(&faults::run(extent, only, tell).await?),
         Some(Faults::Race { tries }) => report(&faults::race::run(tries, tell).await?),
+        Some(Faults::Gateway { short }) => {
+            let extent = if short { Extent::Short } else { Extent::Full };
+            let figures = faults::gateway::run(extent, tell).await?;
+            writeln!(io::stdout(), "{figures}")?;
+            ensure!(
+                figures.is_good(),
+                "expected no violation:\n{}",
+                figures.violations.join("\n")
+            );
+            Ok(())
+        }
         Some(Faults::Kills { rounds, seed }) => {
             let seed = seed.unwrap_or_else(rand::random);
             let findings = faults::kills::run(Campaign { rounds, seed }).await?;
