@@ -5,14 +5,17 @@
 
 use std::fs;
 use std::io::{self, Read as _};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use thiserror::Error;
 
 use crate::clock;
+use crate::durable;
 use crate::updater::attempt::Exit;
 use crate::updater::watchdog::Death;
 
@@ -26,6 +29,12 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Bytes of an answer that are looked at: a log's end, with lines of any length.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
+
+/// Where a unit writes down how it ended.
+const ENDED: &str = "/run/bcd";
+
+/// Bytes of what it writes: two words.
+const ENDED_BYTES_MAX: u64 = 64;
 
 /// Lines of a log that are asked for; what is kept of them is bounded in bytes.
 const LOG_LINES: &str = "1000";
@@ -116,15 +125,12 @@ pub(crate) fn machine_is_stopping() -> bool {
     }
 }
 
-/// How the unit's last main process ended, and the last that it wrote.
+/// How the unit's last main process ended, and the last that it wrote. The manager has forgotten it by the next start: the
+/// unit writes it down (`ExecStopPost=`).
 pub(crate) fn last_death(unit: &str) -> Option<Death> {
-    let properties = [
-        "show",
-        "--property=ExecMainCode",
-        "--property=ExecMainStatus",
-        unit,
-    ];
-    let exit = exit_in(&ask("systemctl", &properties).ok()?)?;
+    let path = Path::new(ENDED).join(format!("{unit}.ended"));
+    let bytes = durable::read_unlinked(&path, ENDED_BYTES_MAX).ok()??;
+    let exit = exit_in(&String::from_utf8_lossy(&bytes))?;
     Some(Death {
         exit,
         log: log(unit),
@@ -147,15 +153,15 @@ pub(crate) fn log(unit: &str) -> String {
     ask("journalctl", &words).unwrap_or_default()
 }
 
-/// By the numbers that wait(2) has: 1 for an exit, 2 and 3 for a signal.
-fn exit_in(shown: &str) -> Option<Exit> {
-    let value = |name: &str| -> Option<i32> {
-        let mut lines = shown.lines();
-        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
-    };
-    match (value("ExecMainCode")?, value("ExecMainStatus")?) {
-        (1, status) => Some(Exit::Status(status)),
-        (2 | 3, signal) => Some(Exit::Signal(signal)),
+/// In the manager's words: `exited 7`, `killed ABRT`, `dumped SEGV`.
+fn exit_in(ended: &str) -> Option<Exit> {
+    let (how, what) = ended.trim().split_once(' ')?;
+    match how {
+        "exited" => Some(Exit::Status(what.parse().ok()?)),
+        "killed" | "dumped" => {
+            let signal: Signal = format!("SIG{what}").parse().ok()?;
+            Some(Exit::Signal(signal as i32))
+        }
         _ => None,
     }
 }
@@ -236,16 +242,17 @@ mod tests {
 
     #[test]
     fn an_end_has_a_status_or_a_signal() {
-        for (code, status, exit) in [
-            (1, 7, Some(Exit::Status(7))),
-            (2, 9, Some(Exit::Signal(9))),
-            (3, 11, Some(Exit::Signal(11))),
-            (0, 0, None),
+        for (ended, exit) in [
+            ("exited 7\n", Some(Exit::Status(7))),
+            ("killed KILL\n", Some(Exit::Signal(9))),
+            ("dumped SEGV\n", Some(Exit::Signal(11))),
+            (" \n", None),
+            ("killed NOTHING\n", None),
+            ("exited\n", None),
+            ("", None),
         ] {
-            let shown = format!("ExecMainCode={code}\nExecMainStatus={status}\n");
-            assert_eq!(exit_in(&shown), exit);
+            assert_eq!(exit_in(ended), exit, "{ended}");
         }
-        assert_eq!(exit_in("ExecMainCode=1\n"), None);
     }
 
     #[test]

@@ -94,13 +94,22 @@ pub fn packages(out: &Path, sources: &Sources, shipping: &Shipping) -> Result<Ve
     let mut made = Vec::new();
     for package in Package::all() {
         let root = staged.path().join(package.name);
-        package.stage(&root, sources, shipping)?;
+        package.stage(&root, package.program_of(sources), shipping)?;
         made.push(deb::pack(&package, &root, out, shipping)?);
         if has("rpmbuild") {
             made.push(rpm::pack(&package, &root, out, shipping)?);
         }
     }
     Ok(made)
+}
+
+/// Packs the node alone, for Debian.
+pub fn node_package(out: &Path, agent: &Path, shipping: &Shipping) -> Result<PathBuf> {
+    let staged = tempfile::tempdir().context("a folder to pack in")?;
+    let root = staged.path().join("bcd");
+    let node = Package::node();
+    node.stage(&root, agent, shipping)?;
+    deb::pack(&node, &root, out, shipping)
 }
 
 async fn compile(dist: &Dist, shipping: &Shipping, to: &Sources) -> Result<()> {

@@ -13,3 +13,4 @@ pub mod fuzz;
 pub mod load;
 pub mod quickstart;
 pub mod simulated;
+pub mod systemd;

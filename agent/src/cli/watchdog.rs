@@ -10,7 +10,7 @@ use crate::watchdog::{self, Restart, Watchdog};
 ///
 /// Started by the agent before a trial and by `bcd boot` during one, as a unit of its own; ends when there is none. It goes
 /// back at the trial's deadline and restarts the node's unit, also from failed, but not one that an operator stopped. When
-/// it is itself stopped on trial (by PartOf= the node's unit), it goes back and starts nothing.
+/// it is itself stopped on trial (which the node's unit sees to when somebody stops that), it goes back and starts nothing.
 #[derive(Debug, Args)]
 pub(super) struct Watch {
     /// The node's unit

@@ -113,9 +113,9 @@ impl PreflightError {
 pub(crate) async fn preflight(order: &Order) -> Result<(), PreflightError> {
     let view = match order.rights {
         Rights::Ours | Rights::Node(_) => None,
-        Rights::Nobody(account) => {
+        Rights::Nobody(_) => {
             let (paths, config) = (order.paths.clone(), order.config.clone());
-            let made = spawn_blocking(move || View::make(&paths, &config, account)).await;
+            let made = spawn_blocking(move || View::make(&paths, &config)).await;
             let view = made.map_err(io::Error::other).and_then(|view| view);
             Some(view.map_err(PreflightError::View)?)
         }

@@ -7,13 +7,14 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use packaging::{
     bench,
     dist::{self, Builds, Dist, Signing},
     faults::{self, Extent, kills::Campaign},
     fuzz, load,
     quickstart::{self, Audience, Ending, Quickstart},
+    systemd,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -46,23 +47,7 @@ enum Task {
     ///
     /// The same checkout gives the same bytes in any folder. A release build of everything takes about a quarter of an
     /// hour on two cores. Needs dpkg-deb; with rpmbuild there are packages for Fedora's kin too.
-    Dist {
-        /// Where everything goes.
-        #[arg(long, value_name = "DIR", default_value = "target/dist")]
-        out: PathBuf,
-        /// The agent's version, instead of the workspace's.
-        #[arg(long)]
-        version: Option<String>,
-        /// Programs as they are tested every day, not as they are shipped: a look at the packages in a minute.
-        #[arg(long)]
-        daily: bool,
-        /// The private keys that sign the release; each one's public key lies beside it.
-        #[arg(long, value_name = "FILE", requires = "sequence")]
-        key: Vec<PathBuf>,
-        /// The release's place in the order of releases.
-        #[arg(long, requires = "key")]
-        sequence: Option<u64>,
-    },
+    Dist(DistArgs),
     /// Measures; the last line is the figures as `key=value` pairs.
     #[command(subcommand)]
     Bench(Bench),
@@ -110,6 +95,15 @@ enum Task {
     /// A part of a load in a process of its own; for other tasks.
     #[command(hide = true)]
     LoadWorker,
+    /// Nodes on machines with a real systemd, installed from our package, through everything that may happen to them.
+    ///
+    /// A Debian is made by debootstrap the first time; every machine is a copy of it that systemd-nspawn boots. The last
+    /// line is the figures, and any violation is a failure. Needs root.
+    SystemdFleet {
+        /// Every case once.
+        #[arg(long)]
+        short: bool,
+    },
     /// Makes up what strangers could send, led by what it makes the parsers do; the last line is the figures.
     ///
     /// What breaks something lies in `target/fuzz/found` afterwards, and what led further in `target/fuzz/corpus`. Needs
@@ -122,6 +116,25 @@ enum Task {
         #[arg(long, default_value_t = 60)]
         seconds: u32,
     },
+}
+
+#[derive(Debug, Args)]
+struct DistArgs {
+    /// Where everything goes.
+    #[arg(long, value_name = "DIR", default_value = "target/dist")]
+    out: PathBuf,
+    /// The agent's version, instead of the workspace's.
+    #[arg(long)]
+    version: Option<String>,
+    /// Programs as they are tested every day, not as they are shipped: a look at the packages in a minute.
+    #[arg(long)]
+    daily: bool,
+    /// The private keys that sign the release; each one's public key lies beside it.
+    #[arg(long, value_name = "FILE", requires = "sequence")]
+    key: Vec<PathBuf>,
+    /// The release's place in the order of releases.
+    #[arg(long, requires = "key")]
+    sequence: Option<u64>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -248,54 +261,8 @@ async fn run(task: Task) -> Result<()> {
                 writeln!(io::stdout(), "{}", serde_json::to_string(&outcome)?)?;
             }
         }
-        Task::Bench(Bench::Road { nodes }) => {
-            let figures = bench::road::run(nodes).await?;
-            writeln!(io::stdout(), "{figures}")?;
-        }
-        Task::Bench(Bench::Agent { short, agent }) => {
-            use bench::agent::Extent;
-            let extent = if short { Extent::SHORT } else { Extent::FULL };
-            let figures = bench::agent::run(extent, agent.as_deref(), |line| {
-                drop(writeln!(io::stderr(), "{line}"));
-            })
-            .await?;
-            writeln!(io::stdout(), "{figures}")?;
-        }
-        Task::Bench(Bench::Update { peers, root, agent }) => {
-            let tell = |line: &str| drop(writeln!(io::stderr(), "{line}"));
-            let figures = if peers {
-                bench::agent::against_sysupdate(&root, agent.as_deref(), tell)
-                    .await?
-                    .to_string()
-            } else {
-                bench::agent::run(bench::agent::Extent::SHORT, agent.as_deref(), tell)
-                    .await?
-                    .to_string()
-            };
-            writeln!(io::stdout(), "{figures}")?;
-        }
-        Task::Dist {
-            out,
-            version,
-            daily,
-            key,
-            sequence,
-        } => {
-            let what = Dist {
-                out,
-                version,
-                builds: if daily {
-                    Builds::Daily
-                } else {
-                    Builds::Shipped
-                },
-                signing: sequence.map(|sequence| Signing {
-                    sequence,
-                    keys: key,
-                }),
-            };
-            writeln!(io::stdout(), "{}", dist::run(what, tell).await?)?;
-        }
+        Task::Bench(bench) => run_bench(bench).await?,
+        Task::Dist(args) => run_dist(args).await?,
         Task::Faults {
             short,
             only,
@@ -324,6 +291,7 @@ async fn run(task: Task) -> Result<()> {
             ensure!(figures.is_whole(), "expected every session to hold");
         }
         Task::LoadWorker => load::worker::serve().await?,
+        Task::SystemdFleet { short } => run_machines(short).await?,
         Task::Fuzz { targets, seconds } => {
             let figures = fuzz::run(&fuzz::Order { targets, seconds }).await?;
             writeln!(io::stdout(), "{figures}")?;
@@ -334,6 +302,72 @@ async fn run(task: Task) -> Result<()> {
             );
         }
     }
+    Ok(())
+}
+
+async fn run_bench(bench: Bench) -> Result<()> {
+    match bench {
+        Bench::Road { nodes } => {
+            let figures = bench::road::run(nodes).await?;
+            writeln!(io::stdout(), "{figures}")?;
+        }
+        Bench::Agent { short, agent } => {
+            use bench::agent::Extent;
+            let extent = if short { Extent::SHORT } else { Extent::FULL };
+            let figures = bench::agent::run(extent, agent.as_deref(), |line| {
+                drop(writeln!(io::stderr(), "{line}"));
+            })
+            .await?;
+            writeln!(io::stdout(), "{figures}")?;
+        }
+        Bench::Update { peers, root, agent } => {
+            let tell = |line: &str| drop(writeln!(io::stderr(), "{line}"));
+            let figures = if peers {
+                bench::agent::against_sysupdate(&root, agent.as_deref(), tell)
+                    .await?
+                    .to_string()
+            } else {
+                bench::agent::run(bench::agent::Extent::SHORT, agent.as_deref(), tell)
+                    .await?
+                    .to_string()
+            };
+            writeln!(io::stdout(), "{figures}")?;
+        }
+    }
+    Ok(())
+}
+
+async fn run_dist(args: DistArgs) -> Result<()> {
+    let DistArgs {
+        out,
+        version,
+        daily,
+        key: keys,
+        sequence,
+    } = args;
+    let what = Dist {
+        out,
+        version,
+        builds: if daily {
+            Builds::Daily
+        } else {
+            Builds::Shipped
+        },
+        signing: sequence.map(|sequence| Signing { sequence, keys }),
+    };
+    writeln!(io::stdout(), "{}", dist::run(what, tell).await?)?;
+    Ok(())
+}
+
+async fn run_machines(short: bool) -> Result<()> {
+    let extent = if short {
+        systemd::Extent::Short
+    } else {
+        systemd::Extent::Full
+    };
+    let findings = systemd::run(extent).await?;
+    writeln!(io::stdout(), "{findings}")?;
+    ensure!(findings.violations.is_empty(), "expected no violation");
     Ok(())
 }
 

@@ -130,13 +130,22 @@ impl Package {
         [NODE, GATEWAY, CONTROL]
     }
 
-    /// Lays everything out below `root`, dated as it is shipped.
-    pub(super) fn stage(&self, root: &Path, sources: &Sources, shipping: &Shipping) -> Result<()> {
-        let program = match self.name {
+    /// The node's.
+    pub(super) fn node() -> Self {
+        NODE
+    }
+
+    /// Its program, of those that were built.
+    pub(super) fn program_of<'a>(&self, sources: &'a Sources) -> &'a Path {
+        match self.name {
             "bcd" => &sources.agent,
             "bc-gateway" => &sources.gateway,
             _ => &sources.control,
-        };
+        }
+    }
+
+    /// Lays everything out below `root`, dated as it is shipped.
+    pub(super) fn stage(&self, root: &Path, program: &Path, shipping: &Shipping) -> Result<()> {
         place(program, &root.join(self.program), 0o755)?;
         for (from, to) in self.files {
             place(&packaging(from), &root.join(to), 0o644)?;

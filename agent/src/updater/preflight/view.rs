@@ -1,15 +1,14 @@
 //! What a preflight may look at where the node runs as root: copies in a folder of their own.
 //!
-//! Takes the node's folder and configuration, gives a folder that holds what a node starts with and belongs to a user
-//! without rights. The folder above it is root's alone, so that only a process that was started inside gets there. It is
-//! gone with its value; what a cut left behind goes before the next one is made.
+//! Takes the node's folder and configuration, gives a folder that holds what a node starts with, for anybody inside to
+//! read and for nobody to change. The folder above it is root's alone, so that only a process that was started inside gets
+//! there. It is gone with its value; what a cut left behind goes before the next one is made.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, fchown};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::account::Account;
 use crate::config::CONFIG_BYTES_MAX;
 use crate::durable;
 use crate::node::limits::STATE_FILE_BYTES_MAX;
@@ -27,7 +26,7 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn make(paths: &Paths, config: &Path, account: Account) -> io::Result<Self> {
+    pub(super) fn make(paths: &Paths, config: &Path) -> io::Result<Self> {
         let outer = paths.preflight();
         let view = Self {
             inner: outer.join("view"),
@@ -35,10 +34,7 @@ impl View {
         };
         view.remove()?;
         create_folder(&view.outer)?;
-        let copies = Copies {
-            to: &view.inner,
-            account,
-        };
+        let copies = Copies { to: &view.inner };
         copies.folder("")?;
         copies.file(config, CONFIG, CONFIG_BYTES_MAX)?;
         for copy in paths.record_copies() {
@@ -79,14 +75,13 @@ fn create_folder(path: &Path) -> io::Result<()> {
 
 struct Copies<'a> {
     to: &'a Path,
-    account: Account,
 }
 
 impl Copies<'_> {
     fn folder(&self, name: &str) -> io::Result<()> {
         let path = self.to.join(name);
         create_folder(&path)?;
-        self.give(&File::open(path)?)
+        show(&File::open(path)?, 0o755)
     }
 
     /// What is no plain file, is not there or is longer than what a node keeps there is left out: the preflight says
@@ -105,7 +100,7 @@ impl Copies<'_> {
             .mode(0o600)
             .open(self.to.join(name))?;
         copy.write_all(&bytes)?;
-        self.give(&copy)
+        show(&copy, 0o644)
     }
 
     fn all_files(&self, from: &Path, name: &str) -> io::Result<()> {
@@ -122,20 +117,19 @@ impl Copies<'_> {
         }
         Ok(())
     }
+}
 
-    fn give(&self, file: &File) -> io::Result<()> {
-        let Account { uid, gid } = self.account;
-        fchown(file, Some(uid.as_raw()), Some(gid.as_raw()))
-    }
+/// By its mode alone, whatever the umask: to give it away would take a right that the node's unit does not have.
+fn show(file: &File, mode: u32) -> io::Result<()> {
+    file.set_permissions(fs::Permissions::from_mode(mode))
 }
 
 #[cfg(test)]
 mod tests {
     use super::{CONFIG, View};
-    use crate::account::Account;
     use crate::durable::{self, Mode};
     use crate::paths::Paths;
-    use nix::unistd::{getegid, geteuid};
+    use nix::unistd::geteuid;
     use std::fs;
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
@@ -158,15 +152,7 @@ mod tests {
         symlink(&config, paths.state().join("link")).unwrap();
         // What a cut left behind.
         fs::create_dir_all(paths.preflight().join("view/old")).unwrap();
-        let account = if geteuid().is_root() {
-            Account::NOBODY
-        } else {
-            Account {
-                uid: geteuid(),
-                gid: getegid(),
-            }
-        };
-        let view = View::make(&paths, &config, account).unwrap();
+        let view = View::make(&paths, &config).unwrap();
         for (name, bytes) in [
             (CONFIG, "config"),
             ("update.json", "record"),
@@ -176,8 +162,8 @@ mod tests {
             let copy = view.folder().join(name);
             assert_eq!(fs::read_to_string(&copy).unwrap(), bytes);
             let found = fs::metadata(&copy).unwrap();
-            assert_eq!(found.uid(), account.uid.as_raw());
-            assert_eq!(found.permissions().mode() & 0o7777, 0o600);
+            assert_eq!(found.uid(), geteuid().as_raw());
+            assert_eq!(found.permissions().mode() & 0o7777, 0o644);
         }
         for name in ["old", "update.json.1", "state/link"] {
             assert!(!view.folder().join(name).exists(), "{name}");
