@@ -15,6 +15,7 @@ mod commands;
 mod completions;
 mod config;
 mod contexts;
+mod daemon;
 mod events;
 mod exit;
 mod failure;
@@ -104,6 +105,8 @@ enum RemoteCommand {
     Events(events::EventsCommand),
     #[command(subcommand)]
     Webhooks(webhooks::WebhooksCommand),
+    #[command(subcommand)]
+    Daemon(daemon::DaemonCommand),
 }
 
 /// Commands that are about this program itself.
@@ -190,6 +193,7 @@ impl RemoteCommand {
             Self::Tokens(command) => command.run(online).await,
             Self::Events(command) => command.run(online).await,
             Self::Webhooks(command) => command.run(online).await,
+            Self::Daemon(command) => command.run(online).await,
         }
     }
 }

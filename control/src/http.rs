@@ -13,6 +13,7 @@ mod fleet;
 mod frame;
 mod gateways;
 mod input;
+mod install;
 mod join_tokens;
 mod methods;
 mod nodes;
@@ -64,6 +65,8 @@ pub(crate) struct App {
     pub decider: Arc<dyn Decide>,
     /// Where gateways link to.
     pub link_url: String,
+    /// Where this API is, for those who come from elsewhere; without a slash at its end.
+    pub base_url: String,
     /// The release binaries that control serves.
     pub downloads: Option<Downloads>,
     /// How often strangers may try.
@@ -135,6 +138,17 @@ fn routes() -> Methods {
             "/version",
             read_only("Which build it is", &[(200, json, "Its version.")]),
             get(status::version),
+        )
+        .other(
+            "/install.sh",
+            read_only(
+                "What makes a machine a node",
+                &[
+                    (200, "text/x-shellscript", "A shell script."),
+                    (404, json, "No release is registered."),
+                ],
+            ),
+            get(install::script),
         )
         .other(
             "/api/compute/downloads/bcd/{version}/{platform}",

@@ -10,6 +10,7 @@ pub mod cli;
 mod clock;
 mod command;
 mod config;
+mod daemon;
 mod db;
 mod downloads;
 mod event;

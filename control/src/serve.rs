@@ -7,6 +7,7 @@ mod beside;
 mod bounded;
 mod listen;
 pub(crate) mod logs;
+mod manager;
 mod renewed;
 
 use std::{
@@ -276,6 +277,7 @@ async fn until_stopped(
         authority: Arc::clone(&parts.authority),
         decider,
         link_url: link_url.clone(),
+        base_url: api.url.clone(),
         downloads,
         quotas: Quotas::new(config.limits),
         behind_proxy: config.behind_proxy,
@@ -296,12 +298,12 @@ async fn until_stopped(
         "control listens: api {} link {link_url}{metrics_at}",
         api.url
     ));
-    tell_manager(NotifyState::Ready);
+    manager::tell(NotifyState::Ready);
     let ended = tokio::select! {
         ended = &mut server => Some(ended),
         () = signals.any() => None,
     };
-    tell_manager(NotifyState::Stopping);
+    manager::tell(NotifyState::Stopping);
     // Watches end by themselves first: they would keep their connections open for the whole grace.
     stop.cancel();
     handle.graceful_shutdown(Some(STOP_GRACE));
@@ -315,13 +317,6 @@ async fn until_stopped(
     ended
         .unwrap_or_else(|panic| Err(io::Error::other(panic)))
         .map_err(|source| ServeError::Ended { address, source })
-}
-
-/// Where a service manager waits for word, it gets it.
-fn tell_manager(state: NotifyState<'_>) {
-    if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!(%error, "the service manager cannot be told");
-    }
 }
 
 fn decider(config: &Config) -> Result<Arc<dyn Decide>, AuthZenError> {

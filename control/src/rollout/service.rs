@@ -9,6 +9,7 @@ mod dry_run;
 mod error;
 mod explain;
 mod freeze;
+mod proven;
 mod retry;
 mod summary;
 
@@ -30,6 +31,7 @@ pub(crate) use dry_run::plan;
 pub(crate) use error::RolloutError;
 pub(crate) use explain::explain;
 pub(crate) use freeze::{freeze, unfreeze};
+pub(crate) use proven::newest_completed;
 pub(crate) use retry::retry;
 pub(crate) use summary::summary;
 

@@ -16,6 +16,29 @@ use super::{CallError, Client};
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(75 * 60);
 
 impl Client {
+    /// The text that control serves beside its API.
+    pub(in crate::cli) async fn page(
+        &self,
+        name: &str,
+        query: Option<&str>,
+    ) -> Result<String, CallError> {
+        let mut address = self.base.clone();
+        let path = self.base.path().trim_end_matches('/');
+        address.set_path(&format!("{path}/{name}"));
+        address.set_query(query);
+        let asked = self.http.get(address).send().await;
+        let answer = asked.map_err(|source| self.no_answer(source))?;
+        let (status, request) = (answer.status(), super::request_id(&answer));
+        let body = self.body(answer).await?;
+        if status.is_success() {
+            return Ok(String::from_utf8_lossy(&body).into_owned());
+        }
+        Err(match serde_json::from_slice::<Value>(&body) {
+            Ok(raw) => self.refused("install.sh", status, request, raw),
+            Err(_) => self.foreign(status, None, &body),
+        })
+    }
+
     /// Whether control serves a file of this digest there. Where it does not say so, it does not.
     pub(in crate::cli) async fn has(&self, path: &str, digest: &Sha256) -> Result<bool, CallError> {
         let asked = self.http.head(self.address(path)).send().await;
