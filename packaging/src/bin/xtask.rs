@@ -195,6 +195,15 @@ enum Faults {
         /// Some hundred sessions and clients: about a minute.
         #[arg(long)]
         short: bool,
+        /// Only these parts.
+        #[arg(long, value_enum, value_delimiter = ',')]
+        only: Vec<faults::gateway::Part>,
+        /// For how long clients drip: ten minutes in the full form.
+        #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+        drip: Option<std::time::Duration>,
+        /// A gateway that was built before, instead of building it now.
+        #[arg(long, value_name = "FILE")]
+        gateway: Option<PathBuf>,
     },
     /// Kills and freezes control, gateway, supervisors and nodes at random while rollouts run.
     ///
@@ -375,9 +384,19 @@ async fn run_faults(extent: Extent, only: &[faults::Part], campaign: Option<Faul
     match campaign {
         None => report(&faults::run(extent, only, tell).await?),
         Some(Faults::Race { tries }) => report(&faults::race::run(tries, tell).await?),
-        Some(Faults::Gateway { short }) => {
-            let extent = if short { Extent::Short } else { Extent::Full };
-            let figures = faults::gateway::run(extent, tell).await?;
+        Some(Faults::Gateway {
+            short,
+            only,
+            drip,
+            gateway,
+        }) => {
+            let order = faults::gateway::Order {
+                extent: if short { Extent::Short } else { Extent::Full },
+                only,
+                drip,
+                gateway,
+            };
+            let figures = faults::gateway::run(&order, tell).await?;
             writeln!(io::stdout(), "{figures}")?;
             ensure!(
                 figures.is_good(),

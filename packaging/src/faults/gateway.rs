@@ -14,12 +14,26 @@ mod raw;
 mod records;
 mod returns;
 
-use std::fmt;
+use std::{fmt, path::PathBuf, time::Duration};
 
 use anyhow::Result;
+use clap::ValueEnum as _;
 
 use super::Extent;
 use crate::{build, fleet::now};
+
+/// A part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Peers that do what no node does.
+    Strangers,
+    /// Cuts, repeats, half-open connections and clones.
+    Cuts,
+    /// A kill with all sessions.
+    Kill,
+    /// Clients that drip.
+    Drip,
+}
 
 /// What was seen.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +51,11 @@ impl Figures {
     pub fn is_good(&self) -> bool {
         self.violations.is_empty()
     }
+
+    fn add(&mut self, found: Found) {
+        self.points += found.points;
+        self.violations.extend(found.violations);
+    }
 }
 
 impl fmt::Display for Figures {
@@ -52,30 +71,50 @@ impl fmt::Display for Figures {
     }
 }
 
-/// Does all of it; `tell` is told as it goes.
-pub async fn run(extent: Extent, tell: impl Fn(&str)) -> Result<Figures> {
-    let gateway = build::gateway().await?;
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// How much of it.
+    pub extent: Extent,
+    /// These parts, or all.
+    pub only: Vec<Part>,
+    /// For how long clients drip, if not as long as usual.
+    pub drip: Option<Duration>,
+    /// A gateway that was built before, instead of building it now.
+    pub gateway: Option<PathBuf>,
+}
+
+/// Does what is ordered; `tell` is told as it goes.
+pub async fn run(order: &Order, tell: impl Fn(&str)) -> Result<Figures> {
+    let extent = order.extent;
+    let gateway = match &order.gateway {
+        Some(built) => built.clone(),
+        None => build::gateway().await?,
+    };
     let begun = now();
     let tell = |line: &str| tell(&format!("{:.0?} {line}", begun.elapsed()));
     let mut figures = Figures::default();
-    let found = hostile::run(&gateway).await?;
-    figures.points += found.points;
-    figures.violations.extend(found.violations);
-    tell(&format!(
-        "peers that are no nodes: {} points",
-        figures.points
-    ));
-    let found = cuts::run(&gateway).await?;
-    figures.points += found.points;
-    figures.violations.extend(found.violations);
-    tell(&format!("cuts and clones: {} points", figures.points));
-    let (returned, violations) = returns::run(&gateway, extent).await?;
-    figures.returns = returned;
-    figures.violations.extend(violations);
-    tell(&format!("killed: {}", figures.returns));
-    let (dripped, violations) = drip::run(&gateway, extent, &tell).await?;
-    figures.drip = dripped;
-    figures.violations.extend(violations);
+    let parts = match order.only.as_slice() {
+        [] => Part::value_variants(),
+        some => some,
+    };
+    for part in parts {
+        match part {
+            Part::Strangers => figures.add(hostile::run(&gateway).await?),
+            Part::Cuts => figures.add(cuts::run(&gateway).await?),
+            Part::Kill => {
+                let (returned, violations) = returns::run(&gateway, extent).await?;
+                figures.returns = returned;
+                figures.violations.extend(violations);
+            }
+            Part::Drip => {
+                let (dripped, violations) = drip::run(&gateway, extent, order.drip, &tell).await?;
+                figures.drip = dripped;
+                figures.violations.extend(violations);
+            }
+        }
+        tell(&format!("{part:?}: {figures}"));
+    }
     Ok(figures)
 }
 

@@ -16,9 +16,10 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use bc_protocol::session::FromNode;
+use rustix::process::setpriority_process;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    task::JoinSet,
+    runtime::{Builder, Runtime},
     time::{Instant, sleep, sleep_until, timeout},
 };
 
@@ -30,7 +31,10 @@ use super::{
 use crate::fleet::now;
 
 /// From one byte to the next.
-const DRIP: Duration = Duration::from_millis(700);
+const DRIP: Duration = Duration::from_secs(1);
+
+/// As `nice` counts.
+const LEAST_PRIORITY: i32 = 19;
 
 /// Memory for each connection that drips: TLS's own buffers, a task and a socket.
 const EACH_BYTES_MAX: u64 = 64 << 10;
@@ -76,20 +80,23 @@ impl Figures {
 }
 
 /// How many drip, for how long, and how long honest nodes are looked at alone.
-fn size(extent: Extent) -> (usize, Duration, Duration) {
-    match extent {
-        Extent::Short => (300, Duration::from_secs(14), Duration::from_secs(5)),
-        Extent::Full => (10_000, Duration::from_secs(600), Duration::from_secs(60)),
-    }
+fn size(extent: Extent, span: Option<Duration>) -> (usize, Duration, Duration) {
+    let (dripping, usual) = match extent {
+        Extent::Short => (300, Duration::from_secs(14)),
+        Extent::Full => (10_000, Duration::from_secs(600)),
+    };
+    let span = span.unwrap_or(usual);
+    (dripping, span, (span / 3).min(Duration::from_secs(60)))
 }
 
 /// Measures honest nodes alone, and beside dripping ones.
 pub(super) async fn run(
     gateway: &Path,
     extent: Extent,
+    span: Option<Duration>,
     tell: &impl Fn(&str),
 ) -> Result<(Figures, Vec<String>)> {
-    let (dripping, beside, alone) = size(extent);
+    let (dripping, beside, alone) = size(extent, span);
     let mut house = House::start(gateway, 15_000, "sessions_per_node_burst = 100000").await?;
     let mint = Mint::new(&house.authority)?;
     let honest = mint.node(&house.authority, 0)?;
@@ -175,11 +182,12 @@ struct Most {
     waits: Vec<Duration>,
 }
 
-/// Those that drip.
+/// Those that drip. On threads of their own that give way to everybody: elsewhere they would be other machines, and what
+/// is asked is what they cost the gateway.
 struct Dripping {
     shared: Arc<Shared>,
     wanted: usize,
-    _tasks: JoinSet<()>,
+    threads: Option<Runtime>,
 }
 
 struct Shared {
@@ -204,7 +212,14 @@ impl Dripping {
             connections: AtomicU64::new(0),
             dripping: AtomicUsize::new(0),
         });
-        let mut tasks = JoinSet::new();
+        let threads = Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .on_thread_start(|| {
+                // Only the measure is worse without.
+                setpriority_process(None, LEAST_PRIORITY).ok();
+            })
+            .build()?;
         for number in 0..wanted {
             let place = match number % 10 {
                 0 => Place::Request,
@@ -216,7 +231,7 @@ impl Dripping {
             let from = IpAddr::from([127, 0, 1, host]);
             let who = mint.node(&house.authority, 100_000 + number)?;
             let shared = Arc::clone(&shared);
-            tasks.spawn(async move {
+            threads.spawn(async move {
                 // Not all in the same moment.
                 sleep(Duration::from_secs(5).mul_f64(rand::random())).await;
                 loop {
@@ -229,7 +244,7 @@ impl Dripping {
         Ok(Self {
             shared,
             wanted,
-            _tasks: tasks,
+            threads: Some(threads),
         })
     }
 
@@ -264,6 +279,15 @@ impl Dripping {
             most.resident = most.resident.max(house.resident()?);
         }
         Ok(most)
+    }
+}
+
+impl Drop for Dripping {
+    fn drop(&mut self) {
+        if let Some(threads) = self.threads.take() {
+            // Without waiting: whoever drops it may be a task himself.
+            threads.shutdown_background();
+        }
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) async fn run(gateway: &Path, extent: Extent) -> Result<(Figures, Vec<
     // As many reports a second either way.
     let (sessions, every) = match extent {
         Extent::Short => (300, Duration::from_millis(500)),
-        Extent::Full => (9_000, Duration::from_secs(15)),
+        Extent::Full => (10_000, Duration::from_secs(15)),
     };
     let mut house = House::start(gateway, 15_000, LIMITS).await?;
     let mint = Mint::new(&house.authority)?;
