@@ -27,6 +27,8 @@ mod logs;
 mod manager;
 mod node;
 mod paths;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod slots;
 #[cfg(any(test, feature = "faults"))]
 pub mod strangers;

@@ -14,7 +14,7 @@ mod listener;
 mod lock;
 pub(crate) mod memory;
 mod report;
-mod session;
+pub(crate) mod session;
 pub(crate) mod socket;
 pub(crate) mod update;
 

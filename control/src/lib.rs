@@ -23,5 +23,7 @@ mod peers;
 mod release;
 mod rollout;
 mod serve;
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulation;
 mod spec;
 mod workflow;

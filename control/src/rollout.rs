@@ -18,6 +18,8 @@ mod limits;
 mod operator;
 mod plan;
 mod settle;
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) mod simulation;
 mod snapshot;
 mod store;
 pub(crate) mod unread;

@@ -26,6 +26,8 @@ mod reload;
 mod serve;
 mod server;
 mod session;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod socket;
 mod status;
 mod tls;

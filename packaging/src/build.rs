@@ -114,6 +114,26 @@ pub struct Shipping {
     pub epoch: u64,
 }
 
+/// Builds the simulator and runs it with these arguments, where this program's output goes. A build of its own: what it
+/// links is in no program that is shipped.
+pub async fn simulator(args: &[String]) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let what = [
+        "run",
+        "--quiet",
+        "--package",
+        "packaging",
+        "--features",
+        "simulation",
+        "--bin",
+        "simulate",
+        "--",
+    ];
+    let status = Command::new(cargo).args(what).args(args).status().await?;
+    ensure!(status.success(), "the simulator ended with {status}");
+    Ok(())
+}
+
 /// Builds the agent as it is shipped, one static file, and copies it to `to`.
 pub async fn shipped_agent(to: &Path) -> Result<()> {
     let cargo = shipped_with(&["--package", "bcd", "--profile", "agent"], &agent_flags());

@@ -12,5 +12,7 @@ pub mod fleet;
 pub mod fuzz;
 pub mod load;
 pub mod quickstart;
+#[cfg(feature = "simulation")]
+pub mod simulate;
 pub mod simulated;
 pub mod systemd;

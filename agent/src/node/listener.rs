@@ -2,6 +2,7 @@
 //! updater and to the note that people read. It decides nothing.
 
 use bc_protocol::{
+    command::{Command, Order},
     session::Facts,
     spec::{NodeSpec, SpecError},
     version::Version,
@@ -51,7 +52,16 @@ impl Listener {
                 self.ended();
             }
             News::Spec(spec) => self.spec(spec),
-            News::Command(command) => self.commands.hear(command, now),
+            News::Command(command) => {
+                if let Ok(Command {
+                    order: Order::Upgrade(_),
+                    ..
+                }) = &command
+                {
+                    forget_section(&self.specs);
+                }
+                self.commands.hear(command, now);
+            }
         }
     }
 
@@ -76,5 +86,54 @@ impl Listener {
             self.note.end();
             self.note.save(&self.paths);
         }
+    }
+}
+
+/// An upgrade by command is newer than the spec that is remembered: were that looked at again after the next start, it
+/// would be answered anew, in place of the attempt that the command was for, which would then be tried again.
+fn forget_section(remembered: &watch::Sender<Option<NodeSpec>>) {
+    remembered.send_if_modified(|remembered| {
+        let section = remembered.as_mut().and_then(|spec| spec.daemon.take());
+        section.is_some()
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use bc_protocol::{
+        digest::Sha256,
+        id::AttemptId,
+        spec::{DaemonSection, NodeSpec},
+    };
+    use tokio::sync::watch;
+
+    use super::forget_section;
+
+    /// I7: the next start does not go back to what a command has replaced.
+    #[test]
+    fn a_command_outlives_the_section_before_it_and_no_generation_is_unseen_by_that() {
+        let daemon = DaemonSection {
+            version: "1.1.0".parse().unwrap(),
+            url: String::new(),
+            sha256: Sha256::of(b"1.1.0"),
+            signature: Vec::new(),
+            attempt: AttemptId::derived(&[b"one"]),
+        };
+        let (specs, mut kept) = watch::channel(Some(NodeSpec {
+            generation: 7,
+            daemon: Some(daemon),
+        }));
+        forget_section(&specs);
+        let forgotten = NodeSpec {
+            generation: 7,
+            daemon: None,
+        };
+        assert!(kept.has_changed().unwrap());
+        assert_eq!(*kept.borrow_and_update(), Some(forgotten));
+        forget_section(&specs);
+        assert!(
+            !kept.has_changed().unwrap(),
+            "nothing is written for nothing"
+        );
     }
 }

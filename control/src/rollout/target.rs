@@ -40,9 +40,15 @@ impl Target {
     }
 
     /// With these binaries.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn new(sequence: Sequence, binaries: BTreeMap<Platform, Sha256>) -> Self {
         Self { sequence, binaries }
+    }
+
+    /// The release's sequence.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn sequence(&self) -> Sequence {
+        self.sequence
     }
 
     /// The binary for a node with this `cpu.arch` label and floor.

@@ -104,6 +104,18 @@ enum Task {
         #[arg(long)]
         short: bool,
     },
+    /// Simulates planner, gateways and nodes under one scheduler and one virtual clock, with faults from a seed.
+    ///
+    /// What decides is what is shipped; disks, sockets, processes and SQL are made up. After every step it looks at what
+    /// must hold, and in the end whether everybody has arrived; then deliberate mistakes show that it would notice. The
+    /// last line is the figures; a violation, or a mistake that nobody noticed, is a failure. `--short` runs 2,000 seeds,
+    /// `--seeds N` that many, `--seed S` one of them, with everything that happens; `--help` shows the rest.
+    #[command(disable_help_flag = true)]
+    Simulate {
+        /// Given to the simulator.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Makes up what strangers could send, led by what it makes the parsers do; the last line is the figures.
     ///
     /// What breaks something lies in `target/fuzz/found` afterwards, and what led further in `target/fuzz/corpus`. Needs
@@ -272,6 +284,7 @@ async fn run(task: Task) -> Result<()> {
         }
         Task::Bench(bench) => run_bench(bench).await?,
         Task::Dist(args) => run_dist(args).await?,
+        Task::Simulate { args } => packaging::build::simulator(&args).await?,
         Task::Faults {
             short,
             only,

@@ -1,0 +1,453 @@
+//! Whoever interferes: operators with their calls, and fate with its faults.
+
+use std::time::Duration;
+
+use bc_protocol::{
+    command::Kind,
+    id::{NodeId, RolloutId},
+    share::{Percent, Share},
+};
+use bcd::simulation::Happening;
+use better_compute::simulation::{Order, Word};
+use rand::RngExt as _;
+
+use super::world::{Down, Event, World};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl World {
+    /// One more interference, and the next later.
+    pub(super) fn hand(&mut self) {
+        if self.rests {
+            return;
+        }
+        match self.random.random_range(0..100) {
+            0..18 => self.creates(),
+            18..34 => self.says(),
+            34..52 => self.operates(),
+            52..70 => self.strikes_node(),
+            70..84 => self.strikes_line(),
+            _ => self.strikes_servers(),
+        }
+        self.check();
+        let wait = self.span(500, 25_000);
+        self.after(wait, Event::Hand);
+    }
+
+    fn some_node(&mut self) -> Option<(usize, NodeId)> {
+        let node = self.random.random_range(0..self.nodes.len().max(1));
+        self.node(node).map(|known| (node, known.id.clone()))
+    }
+
+    fn creates(&mut self) {
+        let Some(release) = self.drawn_release() else {
+            return;
+        };
+        let waves: &[&str] = match self.random.random_range(0..3) {
+            0 => &["100"],
+            1 => &["10", "50", "100"],
+            _ => &["1", "10", "50", "100"],
+        };
+        let ratio = [0, 50_000, 300_000, 1_000_000];
+        let soaks = [0, 30, 120];
+        let timeouts = [60, 180, 600];
+        let (ratio, soak, timeout) = (
+            self.one_of(&ratio),
+            self.one_of(&soaks),
+            self.one_of(&timeouts),
+        );
+        let nodes = self.chance(0.12).then(|| {
+            self.nodes
+                .iter()
+                .step_by(2)
+                .map(|node| node.id.clone())
+                .collect()
+        });
+        let one = self.chance(0.3);
+        let pools = self
+            .scenario
+            .pools
+            .first()
+            .filter(|_| one)
+            .map(|(pool, _)| [pool.clone()].into());
+        let again = self.chance(0.1);
+        self.calls += u64::from(!again);
+        let order = Order {
+            key: self.calls.to_string(),
+            version: release,
+            pools,
+            nodes,
+            waves: waves
+                .iter()
+                .filter_map(|wave| wave.parse::<Percent>().ok())
+                .collect(),
+            ratio: Share::from_millionths(u32::try_from(ratio).unwrap_or(0)).unwrap_or(Share::ZERO),
+            soak: SECOND * u32::try_from(soak).unwrap_or(0),
+            timeout: SECOND * u32::try_from(timeout).unwrap_or(60),
+            maintenance_too: self.chance(0.2),
+        };
+        let times = if self.chance(0.3) { 3 } else { 1 };
+        let server = self.some_server();
+        let at_ms = self.process(server).now_ms;
+        let made = self.control.create(&order, times, at_ms);
+        self.say(|| {
+            format!(
+                "create {} {:?}: {:?}",
+                order.version,
+                order.waves.len(),
+                made.as_ref().map(|(id, _)| id)
+            )
+        });
+        if let Ok((_, round)) = made {
+            self.take(server, round);
+            self.wakes(server);
+        }
+    }
+
+    /// Newer ones more often: what is older than a floor is for nobody.
+    fn drawn_release(&mut self) -> Option<bc_protocol::version::Version> {
+        let releases = self.scenario.releases.len();
+        let newest = self
+            .random
+            .random_range(0..releases.max(1))
+            .max(self.random.random_range(0..releases.max(1)));
+        self.scenario
+            .releases
+            .get(newest)
+            .map(|release| release.version.clone())
+    }
+
+    fn one_of(&mut self, of: &[u64]) -> u64 {
+        of.get(self.random.random_range(0..of.len().max(1)))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    fn some_server(&mut self) -> usize {
+        self.random.random_range(0..self.servers.len().max(1))
+    }
+
+    fn says(&mut self) {
+        let standing: Vec<(RolloutId, &str)> = self
+            .control
+            .rollouts()
+            .into_iter()
+            .map(|standing| (standing.rollout, standing.state))
+            .collect();
+        if standing.is_empty() {
+            return self.creates();
+        }
+        let open: Vec<_> = standing
+            .iter()
+            .filter(|(_, state)| matches!(*state, "running" | "paused"))
+            .collect();
+        let rollout = match open.first() {
+            Some((rollout, _)) if self.random.random_bool(0.8) => rollout.clone(),
+            Some(_) | None => match standing.get(self.random.random_range(0..standing.len())) {
+                Some((rollout, _)) => rollout.clone(),
+                None => return,
+            },
+        };
+        let word = match self.random.random_range(0..12) {
+            0..3 => Word::Pause,
+            3..8 => Word::Resume,
+            8 => Word::Abort,
+            9 => Word::AbortAndRollBack,
+            _ => Word::Retry,
+        };
+        let server = self.some_server();
+        let at_ms = self.process(server).now_ms;
+        let round = self.control.say(&rollout, word, at_ms);
+        self.say(|| {
+            format!(
+                "{word:?} {rollout}: {}",
+                if round.is_some() { "done" } else { "refused" }
+            )
+        });
+        if let Some(round) = round {
+            self.take(server, round);
+            self.wakes(server);
+        }
+    }
+
+    fn operates(&mut self) {
+        let server = self.some_server();
+        let at_ms = self.process(server).now_ms;
+        let Some((node, id)) = self.some_node() else {
+            return;
+        };
+        let what = self.random.random_range(0..24);
+        self.say(|| format!("operator's hand {what} on node {node}"));
+        match what {
+            0..2 => self.control.freeze(true, at_ms),
+            2..6 => self.control.freeze(false, at_ms),
+            6..8 => self.control.maintain(&id, true),
+            8..11 => self.control.maintain(&id, false),
+            11 => self.removes(node, &id),
+            12..15 => {
+                self.working.insert(node);
+                self.control.workflow(&id, true);
+            }
+            15..18 => {
+                self.working.remove(&node);
+                self.control.workflow(&id, false);
+            }
+            18 => self.budgets(),
+            19 => self.joins(),
+            20..22 => self.asks(&id),
+            22 => self.archives(),
+            _ => {
+                let release = self.scenario.releases.first().cloned();
+                if let Some(release) = release {
+                    self.control
+                        .register(release.version, release.sequence, release.digest);
+                }
+            }
+        }
+        self.wakes(server);
+    }
+
+    fn removes(&mut self, node: usize, id: &NodeId) {
+        if self.removed.len() >= 2 {
+            return;
+        }
+        self.removed.insert(node);
+        self.working.remove(&node);
+        self.control.remove(id, self.unix_ms(0));
+        let removed = self.control.removed();
+        for gateway in 0..self.gateways.len() {
+            self.sends_down(gateway, Down::Removed(removed.clone()));
+        }
+    }
+
+    fn budgets(&mut self) {
+        let ppm = self.one_of(&[0, 50_000, 300_000, 1_000_000]);
+        let share = Share::from_millionths(u32::try_from(ppm).unwrap_or(0)).unwrap_or(Share::ZERO);
+        let pool = self
+            .random
+            .random_range(0..self.scenario.pools.len().max(1));
+        if let Some((pool, _)) = self.scenario.pools.get(pool) {
+            self.control.set_budget(pool, share);
+        }
+    }
+
+    fn archives(&mut self) {
+        if self.scenario.pools.len() > 1
+            && self.chance(0.3)
+            && let Some((pool, _)) = self.scenario.pools.last()
+        {
+            self.control.archive(pool);
+        }
+    }
+
+    fn joins(&mut self) {
+        if self.nodes.len() < 16
+            && let Some((pool, _)) = self.scenario.pools.first().cloned()
+        {
+            let number = self.nodes.len();
+            self.join(NodeId::derived(&[b"late", &number.to_be_bytes()]), pool);
+        }
+    }
+
+    fn asks(&mut self, node: &NodeId) {
+        let kind = if self.chance(0.5) {
+            Kind::Restart
+        } else {
+            Kind::Diagnostics
+        };
+        let at_ms = self.unix_ms(0);
+        self.control.command(node, kind, at_ms);
+        if self.chance(0.5) {
+            self.control.command(node, kind, at_ms);
+        }
+        self.commands(node);
+    }
+
+    fn strikes_node(&mut self) {
+        let Some((node, _)) = self.some_node() else {
+            return;
+        };
+        let happening = match self.random.random_range(0..12) {
+            0..4 => Happening::Killed,
+            4..7 => Happening::PowerCut,
+            7 => Happening::Held(Some("mine".to_owned())),
+            8..10 => Happening::Held(None),
+            _ => Happening::Network {
+                gateways: true,
+                downloads: self.chance(0.5),
+            },
+        };
+        self.node_does(node, happening);
+    }
+
+    fn strikes_line(&mut self) {
+        let gateway = self.random.random_range(0..self.gateways.len().max(1));
+        match self.random.random_range(0..8) {
+            0..3 => {
+                let connections: Vec<u64> = self.connections.keys().copied().collect();
+                if connections.is_empty() {
+                    return;
+                }
+                let connection = connections
+                    .get(self.random.random_range(0..connections.len()))
+                    .copied()
+                    .unwrap_or(0);
+                // Sometimes only one end hears of it.
+                if self.chance(0.7) {
+                    self.ends_at_node(connection);
+                }
+                if self.chance(0.7) {
+                    self.ends_at_gateway(connection);
+                }
+            }
+            3..5 => self.link_breaks(gateway),
+            5 => {
+                let slow = self.span(0, 6_000);
+                if let Some(known) = self.gateways.get_mut(gateway) {
+                    known.slow = slow;
+                }
+            }
+            6 => self.reachable(gateway, false),
+            _ => self.reachable(gateway, true),
+        }
+    }
+
+    fn reachable(&mut self, gateway: usize, reachable: bool) {
+        if let Some(known) = self.gateways.get_mut(gateway) {
+            known.reachable = reachable;
+        }
+        self.say(|| format!("gateway {gateway} can be reached: {reachable}"));
+        let any = self
+            .gateways
+            .iter()
+            .any(|gateway| gateway.reachable && gateway.machine.is_some());
+        for node in 0..self.nodes.len() {
+            self.node_does(
+                node,
+                Happening::Network {
+                    gateways: any,
+                    downloads: true,
+                },
+            );
+        }
+    }
+
+    fn strikes_servers(&mut self) {
+        let server = self.some_server();
+        let gateway = self.random.random_range(0..self.gateways.len().max(1));
+        match self.random.random_range(0..9) {
+            0..2 => self.kills_gateway(gateway),
+            2..4 => self.kills_process(server),
+            4..6 => {
+                let ahead = self.random.random_range(-300_000..300_000);
+                self.say(|| format!("the clock of process {server} jumps to {ahead} ms ahead"));
+                if let Some(known) = self.servers.get_mut(server) {
+                    known.ahead_ms = ahead;
+                }
+                self.pass_within(server, SECOND);
+            }
+            6 => {
+                let minimum = if self.minimum.0 == 1 { 2 } else { 1 };
+                self.minimum = (minimum, self.now);
+                self.say(|| format!("the oldest protocol for full sessions is {minimum}"));
+                for gateway in 0..self.gateways.len() {
+                    self.sends_down(gateway, Down::Minimum(minimum));
+                }
+            }
+            _ => {
+                for gateway in 0..self.gateways.len() {
+                    self.link_breaks(gateway);
+                }
+            }
+        }
+    }
+
+    fn kills_gateway(&mut self, gateway: usize) {
+        self.link_breaks(gateway);
+        let Some(known) = self.gateways.get_mut(gateway) else {
+            return;
+        };
+        if known.machine.take().is_none() {
+            return;
+        }
+        known.wakes_at = None;
+        self.say(|| format!("gateway {gateway} is killed"));
+        let connections = self
+            .connections
+            .iter_mut()
+            .filter(|(_, connection)| connection.gateway == gateway);
+        let mut lost = Vec::new();
+        for (number, connection) in connections {
+            connection.at_gateway = false;
+            lost.push(*number);
+        }
+        for connection in lost {
+            let wait = self.span(1, 500);
+            self.after(wait, Event::EndsAtNode(connection));
+        }
+        let wait = self.span(500, 60_000);
+        self.after(wait, Event::GatewayStarts(gateway));
+    }
+
+    fn kills_process(&mut self, server: usize) {
+        let Some(known) = self.servers.get_mut(server).filter(|known| known.up) else {
+            return;
+        };
+        (known.up, known.frozen, known.stopped, known.passes_at) = (false, false, None, None);
+        self.say(|| format!("process {server} is killed"));
+        for gateway in 0..self.gateways.len() {
+            let held = self.gateways.get(gateway).and_then(|gateway| gateway.link);
+            if held.is_some_and(|(_, holder)| holder == server) {
+                self.link_breaks(gateway);
+            }
+        }
+        let wait = self.span(500, 120_000);
+        self.after(wait, Event::ProcessStarts(server));
+    }
+
+    pub(super) fn process_starts(&mut self, server: usize) {
+        let now = self.now;
+        if let Some(known) = self.servers.get_mut(server).filter(|known| !known.up) {
+            (known.up, known.started) = (true, now);
+        }
+        self.pass_within(server, Duration::from_millis(100));
+    }
+
+    /// The faults stop, and nobody interferes any more.
+    pub(super) fn rest(&mut self) {
+        self.rests = true;
+        self.say(|| "nothing interferes from here on".to_owned());
+        let at_ms = self.unix_ms(0);
+        self.control.freeze(false, at_ms);
+        for server in 0..self.servers.len() {
+            if let Some(known) = self.servers.get_mut(server) {
+                known.ahead_ms = 0;
+            }
+            self.process_starts(server);
+            self.goes_on(server);
+        }
+        for gateway in 0..self.gateways.len() {
+            if let Some(known) = self.gateways.get_mut(gateway) {
+                (known.reachable, known.slow) = (true, Duration::ZERO);
+            }
+            self.start_gateway(gateway);
+        }
+        for node in 0..self.nodes.len() {
+            let Some(id) = self.node(node).map(|node| node.id.clone()) else {
+                continue;
+            };
+            self.control.workflow(&id, false);
+            self.control.maintain(&id, false);
+            self.node_does(node, Happening::Held(None));
+            self.node_does(
+                node,
+                Happening::Network {
+                    gateways: true,
+                    downloads: true,
+                },
+            );
+        }
+        self.check();
+        self.wakes(0);
+    }
+}
