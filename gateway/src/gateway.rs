@@ -5,8 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tokio::sync::watch;
 
 use crate::{
-    admission::Admission, door::Door, limits::Limits, link::Upward, metrics::Metrics,
-    registry::Registry, session::hello::Terms,
+    admission::Admission,
+    door::Door,
+    limits::Limits,
+    link::{Dropped, Upward},
+    metrics::{Limit, Metrics},
+    registry::Registry,
+    session::hello::Terms,
 };
 
 /// How far the process has come.
@@ -43,13 +48,18 @@ impl Gateway {
     /// One that offers these terms until control says otherwise.
     pub(crate) fn new(limits: Limits, protocol_min: u32) -> Self {
         let terms = Terms::new(protocol_min, limits.heartbeat_interval);
+        let metrics = Metrics::new();
+        let dropped = Dropped {
+            reports: metrics.limit(Limit::Reports),
+            sessions: metrics.limit(Limit::EndedSessions),
+        };
         Self {
             registry: Registry::default(),
-            upward: Upward::default(),
+            upward: Upward::counting(dropped),
             terms: watch::Sender::new(terms),
             phase: watch::Sender::new(Phase::Enrolling),
             door: Arc::default(),
-            metrics: Metrics::new(),
+            metrics,
             admission: Mutex::default(),
             limits: RwLock::new(limits),
         }

@@ -15,10 +15,11 @@ use bc_protocol::{
     id::{NodeId, SessionId},
     link::{CommandEnded, NodeReport, SessionClosed, SessionOpened},
 };
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Notify;
 
 use crate::session::dispatch::Tier;
-use outbox::{AckError, Outbox, Waits};
+use outbox::{AckError, Kept, Outbox, Waits};
 
 /// Where sessions leave what control is to hear. Leaving something never waits.
 #[derive(Debug, Default)]
@@ -28,9 +29,27 @@ pub(crate) struct Upward {
     requests: Mutex<BTreeMap<NodeId, Vec<u8>>>,
     filled: Notify,
     emptied: Notify,
+    dropped: Dropped,
+}
+
+/// Counts what there was no room for.
+#[derive(Debug, Default)]
+pub(crate) struct Dropped {
+    /// Results, or their reports.
+    pub(crate) reports: Counter,
+    /// Ended sessions.
+    pub(crate) sessions: Counter,
 }
 
 impl Upward {
+    /// One that counts there what it has no room for.
+    pub(crate) fn counting(dropped: Dropped) -> Self {
+        Self {
+            dropped,
+            ..Self::default()
+        }
+    }
+
     /// A node was welcomed.
     pub(crate) fn opened(&self, opened: SessionOpened) {
         self.outbox().opened(opened);
@@ -45,7 +64,12 @@ impl Upward {
 
     /// A node said how a command ended.
     pub(crate) fn ended(&self, ended: CommandEnded) {
-        self.outbox().ended(ended);
+        match self.outbox().ended(ended) {
+            Some(Kept::WithoutReport | Kept::Dropped) => {
+                self.dropped.reports.inc();
+            }
+            Some(Kept::Whole) | None => {}
+        }
         self.filled.notify_one();
     }
 
@@ -65,7 +89,14 @@ impl Upward {
     pub(crate) fn closed(&self, closed: SessionClosed) {
         // Nobody is there any more to take the answer.
         self.requests().remove(&closed.node);
-        self.outbox().closed(closed);
+        let forgotten = self.outbox().closed(closed);
+        if forgotten > 0 {
+            tracing::warn!(
+                sessions = forgotten,
+                "ended sessions are forgotten: too many wait for control"
+            );
+            self.dropped.sessions.inc_by(forgotten as u64);
+        }
         self.filled.notify_one();
     }
 

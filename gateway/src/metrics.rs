@@ -115,6 +115,12 @@ impl Metrics {
         metrics
     }
 
+    /// Counts what a limit keeps from happening, for whoever has its own words for it.
+    pub(crate) fn limit(&self, limit: Limit) -> Counter {
+        let counter = self.limits_reached.get_or_create(&Reached::of(limit));
+        counter.clone()
+    }
+
     /// A limit has kept something from happening. Who it was is logged, but not each of a flood.
     pub(crate) fn limit_reached(&self, limit: Limit, found: &dyn std::fmt::Display) {
         self.limits_reached.get_or_create(&Reached::of(limit)).inc();
@@ -173,6 +179,54 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    /// The names of series in a text that asks for some.
+    fn names(text: &str) -> std::collections::BTreeSet<&str> {
+        let found = text.match_indices("bc_gateway_").map(|(at, _)| {
+            let rest = &text[at..];
+            let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_');
+            &rest[..end.unwrap_or(rest.len())]
+        });
+        found.collect()
+    }
+
+    #[test]
+    fn every_series_that_alerts_and_the_dashboard_name_is_there() {
+        let text = Metrics::new().text();
+        for file in [
+            include_str!("../../packaging/alerts/gateway.rules.yml"),
+            include_str!("../../packaging/alerts/gateway.test.yml"),
+            include_str!("../../packaging/grafana/gateway.json"),
+        ] {
+            let named = names(file);
+            assert!(named.len() > 4, "{named:?}");
+            for name in named {
+                let is_there = text.lines().any(|line| {
+                    let rest = line.strip_prefix(name);
+                    rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+                });
+                assert!(is_there, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn alerts_do_as_their_tests_say() {
+        let packaging = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging");
+        serde_json::from_slice::<serde_json::Value>(
+            &std::fs::read(packaging.join("grafana/gateway.json")).unwrap(),
+        )
+        .unwrap();
+        // Where Prometheus' own tool is installed, it has the last word.
+        if let Ok(done) = std::process::Command::new("promtool")
+            .args(["test", "rules"])
+            .arg(packaging.join("alerts/gateway.test.yml"))
+            .output()
+        {
+            let said = String::from_utf8_lossy(&done.stdout);
+            assert!(done.status.success(), "{said}");
+        }
     }
 
     #[test]

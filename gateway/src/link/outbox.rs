@@ -22,7 +22,9 @@ use crate::{
     limits::{BATCH_BYTES_MAX, ENDED_SESSIONS_MAX, LINK_WINDOW_BATCHES, RESULTS_PER_TURN_MAX},
     session::dispatch::Tier,
 };
-use events::{bytes_about, event};
+pub(crate) use events::Waits;
+use events::{Due, bytes_about, event};
+pub(crate) use results::Kept;
 use results::{Results, Room};
 
 /// What control has yet to hear.
@@ -84,23 +86,6 @@ enum Session {
         last: Option<Box<Event>>,
         closed: SessionClosed,
     },
-}
-
-/// What of a live session control has not been sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Due {
-    Nothing,
-    Open,
-    Report,
-}
-
-/// How much control has yet to hear.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Waits {
-    /// Nodes with something that has not left.
-    pub(crate) nodes: usize,
-    /// Batches that left or are about to, and are not acknowledged.
-    pub(crate) batches: usize,
 }
 
 /// Control acknowledged what it was never sent.
@@ -168,16 +153,17 @@ impl Outbox {
         self.enqueue(node);
     }
 
-    /// A node said how a command ended. Only its live session counts.
-    pub(crate) fn ended(&mut self, ended: CommandEnded) {
+    /// A node said how a command ended. Only its live session counts: of another one nothing is kept.
+    pub(crate) fn ended(&mut self, ended: CommandEnded) -> Option<Kept> {
         let node = ended.node.clone();
-        if self.live(&node, &ended.session).is_none() {
-            return;
-        }
-        if let Some(entry) = self.nodes.get_mut(&node) {
-            entry.results.keep(ended, &mut self.room);
-        }
+        self.live(&node, &ended.session)?;
+        let kept = self
+            .nodes
+            .get_mut(&node)?
+            .results
+            .keep(ended, &mut self.room);
         self.enqueue(node);
+        Some(kept)
     }
 
     /// A live session is good for something else now: it is named anew.
@@ -190,17 +176,21 @@ impl Outbox {
         self.enqueue(node.clone());
     }
 
-    /// A session ended. Nobody is told of the end of one that was superseded here.
-    pub(crate) fn closed(&mut self, closed: SessionClosed) {
+    /// A session ended. Nobody is told of the end of one that was superseded here. Gives how many ended ones had to be
+    /// forgotten.
+    pub(crate) fn closed(&mut self, closed: SessionClosed) -> usize {
         let node = closed.node.clone();
         let Some(Session::Live { opened, due }) = self.live(&node, &closed.session) else {
-            return;
+            return 0;
         };
         let last = event(opened, *due).map(Box::new);
         self.put(node, Session::Ended { last, closed });
-        if self.ended > self.ended_max {
-            self.forget_ended();
+        let forgotten = self.ended;
+        if forgotten <= self.ended_max {
+            return 0;
         }
+        self.forget_ended();
+        forgotten
     }
 
     /// A new link is there: what was not acknowledged leaves again, and all live sessions are named.

@@ -1,8 +1,26 @@
-//! Events made of what the outbox keeps, and how large they are.
+//! Events made of what the outbox keeps, how large they are, and how many wait.
 
 use bc_protocol::link::{Event, NodeReport, SessionOpened};
 
-use super::Due;
+/// How much control has yet to hear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waits {
+    /// Nodes with something that has not left.
+    pub(crate) nodes: usize,
+    /// Batches that left or are about to, and are not acknowledged.
+    pub(crate) batches: usize,
+}
+
+/// What of a live session control has not been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// It knows everything.
+    Nothing,
+    /// That there is the session.
+    Open,
+    /// The newest report.
+    Report,
+}
 
 /// What a live session has to tell.
 pub(super) fn event(opened: &SessionOpened, due: Due) -> Option<Event> {

@@ -13,6 +13,17 @@ pub(super) struct Room {
     bytes: usize,
 }
 
+/// What became of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// It is kept as it is.
+    Whole,
+    /// It is kept without its report, for which there was no room.
+    WithoutReport,
+    /// It is dropped, and given again when control has the command replayed.
+    Dropped,
+}
+
 /// The results of one session that have not left.
 #[derive(Debug, Default)]
 pub(super) struct Results(Vec<CommandEnded>);
@@ -20,17 +31,18 @@ pub(super) struct Results(Vec<CommandEnded>);
 impl Results {
     /// Keeps a result. One that repeats another takes its place; beyond the bound it is dropped, and given when control
     /// has the command replayed.
-    pub(super) fn keep(&mut self, mut ended: CommandEnded, room: &mut Room) {
+    pub(super) fn keep(&mut self, mut ended: CommandEnded, room: &mut Room) -> Kept {
         if let Some(at) = self.position(&ended) {
             room.give_back(&self.0.remove(at));
         }
         if self.0.len() >= RESULTS_PER_SESSION_MAX {
             tracing::warn!(node = %ended.node, command = %ended.result.id, max = RESULTS_PER_SESSION_MAX,
                 "a result is dropped: too many of this session wait for control");
-            return;
+            return Kept::Dropped;
         }
-        room.take(&mut ended);
+        let kept = room.take(&mut ended);
         self.0.push(ended);
+        kept
     }
 
     /// Takes the oldest.
@@ -69,11 +81,13 @@ impl Room {
         self.bytes == 0
     }
 
-    fn take(&mut self, ended: &mut CommandEnded) {
+    fn take(&mut self, ended: &mut CommandEnded) -> Kept {
         let needed = ended.result.report.len();
+        let mut kept = Kept::Whole;
         if self.bytes.saturating_add(needed) > REPORTS_BYTES_MAX {
             tracing::warn!(node = %ended.node, command = %ended.result.id, bytes = needed, max = REPORTS_BYTES_MAX,
                 "a report is dropped: too much waits for control");
+            kept = Kept::WithoutReport;
             ended.result.report = Vec::new();
             ended.result.succeeded = false;
             code::NO_ROOM.clone_into(&mut ended.result.code);
@@ -83,6 +97,7 @@ impl Room {
             );
         }
         self.bytes = self.bytes.saturating_add(ended.result.report.len());
+        kept
     }
 
     fn give_back(&mut self, ended: &CommandEnded) {
@@ -123,9 +138,10 @@ mod tests {
         let mut room = Room::default();
         let mut sessions: Vec<Results> = Vec::new();
         let fit = REPORTS_BYTES_MAX / REPORT_BYTES_MAX;
-        for _ in 0..=fit {
+        for number in 0..=fit {
             let mut results = Results::default();
-            results.keep(with_report(1, REPORT_BYTES_MAX), &mut room);
+            let kept = results.keep(with_report(1, REPORT_BYTES_MAX), &mut room);
+            assert_eq!(kept == Kept::WithoutReport, number == fit);
             sessions.push(results);
         }
         let last = sessions.pop().unwrap().take(&mut room).unwrap().result;
@@ -141,7 +157,9 @@ mod tests {
     fn a_session_has_few_results() {
         let (mut results, mut room) = (Results::default(), Room::default());
         for name in 0..9 {
-            results.keep(with_report(name, 1), &mut room);
+            let kept = results.keep(with_report(name, 1), &mut room);
+            let has_room = usize::from(name) < RESULTS_PER_SESSION_MAX;
+            assert_eq!(kept == Kept::Whole, has_room);
         }
         assert_eq!(results.0.len(), RESULTS_PER_SESSION_MAX);
         results.clear(&mut room);
