@@ -34,6 +34,18 @@ pub(crate) enum EnrolError {
         "this gateway has no valid certificate: set enrol_token_file to a token of `better-compute gateways enrol`"
     )]
     NoToken,
+    /// The token's file holds nothing.
+    #[error("enrol_token_file: expected a token in {}, found nothing", path.display())]
+    EmptyToken {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The authorities' file holds none.
+    #[error("ca_file: expected certificates in {}, found none", path.display())]
+    NoAuthority {
+        /// Which file.
+        path: PathBuf,
+    },
     /// A file of the configuration cannot be read.
     #[error("cannot read {}", path.display())]
     File {
@@ -132,6 +144,20 @@ pub(crate) async fn identity(folder: &Folder, config: &Config) -> Result<Identit
     folder.load()?.ok_or(EnrolError::NoToken)
 }
 
+/// Whether what a gateway needs to enrol is there, as far as that shows without asking control.
+pub(crate) fn check(config: &Config) -> Result<(), EnrolError> {
+    client(config)?;
+    if Folder::has_enrolled(&config.state_dir) {
+        return Ok(());
+    }
+    let path = config.enrol_token_file.as_ref();
+    let path = path.ok_or(EnrolError::NoToken)?;
+    if read(path)?.trim().is_empty() {
+        return Err(EnrolError::EmptyToken { path: path.clone() });
+    }
+    Ok(())
+}
+
 async fn join(
     client: &Client,
     config: &Config,
@@ -203,7 +229,11 @@ fn client(config: &Config) -> Result<Client, EnrolError> {
     }
     if let Some(path) = &config.ca_file {
         let authorities = Certificate::from_pem_bundle(read(path)?.as_bytes());
-        builder = builder.tls_certs_only(authorities.map_err(|error| setup(config, error))?);
+        let authorities = authorities.map_err(|error| setup(config, error))?;
+        if authorities.is_empty() {
+            return Err(EnrolError::NoAuthority { path: path.clone() });
+        }
+        builder = builder.tls_certs_only(authorities);
     }
     builder.build().map_err(|error| setup(config, error))
 }

@@ -114,6 +114,11 @@ impl Folder {
         Ok(Self(path.to_owned()))
     }
 
+    /// Whether a gateway with this folder has enrolled, or seems to.
+    pub(crate) fn has_enrolled(path: &Path) -> bool {
+        path.join(ENROLMENT).exists()
+    }
+
     /// The identity, if the gateway has enrolled.
     pub(crate) fn load(&self) -> Result<Option<Identity>, IdentityError> {
         let Some(enrolment) = self.read(ENROLMENT)? else {

@@ -101,15 +101,14 @@ pub enum RunError {
 /// Runs the gateway until it is told to stop.
 pub fn run(args: &Args) -> Result<(), RunError> {
     let config = Config::load(&args.config)?;
+    // Whatever library asks for cryptography without saying which gets the same as everything else.
+    let chosen = rustls::crypto::ring::default_provider().install_default();
     if args.check_config {
+        enrol::check(&config)?;
         return Ok(writeln!(io::stdout(), "{} is good", args.config.display())?);
     }
     log(args.log_format);
-    // Whatever library asks for cryptography without saying which gets the same as everything else.
-    if rustls::crypto::ring::default_provider()
-        .install_default()
-        .is_err()
-    {
+    if chosen.is_err() {
         warn!("cryptography was chosen twice");
     }
     tokio::runtime::Builder::new_multi_thread()

@@ -84,6 +84,50 @@ async fn a_typo_is_refused_with_its_line_and_key() {
 }
 
 #[tokio::test]
+async fn a_check_names_the_key_what_it_should_be_and_what_it_is() {
+    let control = Control::start().await;
+    let home = Home::new(&control, "");
+    home.write("empty", " \n");
+    let (empty, missing) = (home.path("empty"), home.path("missing"));
+    for (line, words) in [
+        (
+            "protocol_min = 99".to_owned(),
+            ["protocol_min", "expected", "found 99"],
+        ),
+        (
+            "drain = \"0s\"".to_owned(),
+            ["line 5", "above zero", "found \"0s\""],
+        ),
+        (
+            format!("ca_file = {missing:?}"),
+            ["cannot read", "missing", "No such file"],
+        ),
+        (
+            format!("ca_file = {empty:?}"),
+            ["ca_file", "expected certificates", "found none"],
+        ),
+    ] {
+        home.configure("127.0.0.1:0".parse().unwrap(), control.api, &line);
+        let ended = home.fails(&["--check-config"]).await;
+        assert_eq!(ended.status.code(), Some(1), "{line}");
+        for word in words {
+            assert!(ended.stderr.contains(word), "{line}: {}", ended.stderr);
+        }
+    }
+    // Not enrolled yet, and nothing to enrol with.
+    home.configure("127.0.0.1:0".parse().unwrap(), control.api, "");
+    home.write("token", "\n");
+    let ended = home.fails(&["--check-config"]).await;
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(
+        ended.stderr.contains("enrol_token_file: expected a token"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(*control.asked.lock().unwrap(), [""; 0]);
+}
+
+#[tokio::test]
 async fn a_new_link_hears_what_the_old_one_did_not_acknowledge() {
     let control = Control::start().await;
     let gateway = Home::new(&control, "").start().await;
