@@ -153,9 +153,9 @@ mod tests {
     #[test]
     fn nothing_in_an_address_means_anything_to_the_shell() {
         assert_eq!(quoted("a'b$(c)"), r"'a'\''b$(c)'");
-        let status = Command::new("sh").args(["-n", "-c", &script("https://a.example/'$(false)")]);
-        let mut parsed = status;
-        assert!(parsed.stderr(Stdio::inherit()).status().unwrap().success());
+        let mut shell = Command::new("sh");
+        shell.args(["-n", "-c", &script("https://a.example/'$(false)")]);
+        assert!(shell.stderr(Stdio::inherit()).status().unwrap().success());
     }
 
     #[test]

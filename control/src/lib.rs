@@ -5,6 +5,8 @@
 mod access;
 mod api;
 mod backup;
+#[cfg(feature = "bench")]
+pub mod bench;
 mod chance;
 pub mod cli;
 mod clock;

@@ -98,5 +98,11 @@ async fn accept(
     }
 }
 
+/// What measurements need of the inside.
+#[cfg(feature = "bench")]
+pub(crate) mod bench {
+    pub(crate) use super::intake::take;
+}
+
 #[cfg(test)]
 mod tests;

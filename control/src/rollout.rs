@@ -26,5 +26,20 @@ pub(crate) mod unread;
 mod waker;
 mod waves;
 
+/// What measurements need of the inside.
+#[cfg(feature = "bench")]
+pub(crate) mod bench {
+    pub(crate) use super::{
+        controller::{pass_over, spawn},
+        waker::News,
+        waves::sort_key,
+    };
+
+    /// That everything is to be looked at.
+    pub(crate) fn everything() -> News {
+        News::everything()
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,4 +1,5 @@
 //! Measurements of the whole system. Each gives figures, never a verdict: a noisy machine is no reason to fail.
 
 pub mod agent;
+pub mod control;
 pub mod road;

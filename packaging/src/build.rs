@@ -134,6 +134,14 @@ pub async fn simulator(args: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// Builds the program that measures control from inside.
+pub async fn control_bench() -> Result<PathBuf> {
+    let program = "bc-bench-control";
+    let what = ["--package", "better-compute", "--features", "bench"];
+    let built = run(cargo_with(&[what.as_slice(), &["--bin", program]].concat())).await?;
+    find(&built, program)
+}
+
 /// Builds the agent as it is shipped, one static file, and copies it to `to`.
 pub async fn shipped_agent(to: &Path) -> Result<()> {
     let cargo = shipped_with(&["--package", "bcd", "--profile", "agent"], &agent_flags());

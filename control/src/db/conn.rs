@@ -60,6 +60,8 @@ impl Tx {
             Conn::Sqlite(tx) => tx.commit().await,
             Conn::Postgres(tx) => tx.commit().await,
         }?;
+        #[cfg(feature = "bench")]
+        crate::bench::committed();
         if is_news {
             self.news.tell();
         }

@@ -138,11 +138,13 @@ impl Query {
 
     /// Every row.
     pub(crate) async fn fetch_all<'c>(self, on: impl On<'c>) -> Result<Vec<Row>, sqlx::Error> {
-        let rows = run!(
+        let rows: Vec<Row> = run!(
             self.fetch_all(on),
             rows => rows.into_iter().map(Row::Sqlite).collect(),
             rows.into_iter().map(Row::Postgres).collect()
         );
+        #[cfg(feature = "bench")]
+        crate::bench::rows(rows.len());
         Ok(rows)
     }
 
@@ -156,6 +158,8 @@ impl Query {
             row => row.map(Row::Sqlite),
             row.map(Row::Postgres)
         );
+        #[cfg(feature = "bench")]
+        crate::bench::rows(usize::from(row.is_some()));
         Ok(row)
     }
 

@@ -1,6 +1,6 @@
 //! Takes facts from one link.
 //!
-//! Each batch is one transaction of the fleet's. What follows from it, the acknowledgement, closings, pushes and the
+//! A batch, with those that have come behind it already, is one transaction of the fleet's. What follows from it, the acknowledgement, closings, pushes and the
 //! controller's wake, follows after the commit. A batch that cannot be applied ends the link: the gateway sends it again
 //! on the next.
 
@@ -12,12 +12,17 @@ use bc_protocol::{
     session::{FrameError, Goodbye, GoodbyeReason},
 };
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt as _};
+use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use thiserror::Error;
 use tokio::{sync::mpsc, time::timeout};
 use tokio_tungstenite::tungstenite::{self, Message};
 
-use super::{Shared, limits::SILENCE_MAX, routes::LinkKey, wanted::Wanted};
+use super::{
+    Shared,
+    limits::{GROUP_EVENTS_MAX, SILENCE_MAX},
+    routes::LinkKey,
+    wanted::Wanted,
+};
 use crate::{
     clock::Moment,
     command::settle,
@@ -25,6 +30,7 @@ use crate::{
     fleet::authority::CertifiedKey,
     fleet::facts::{self, Applied, FactsError, Superseded},
     fleet::renew::{self, RenewError},
+    rollout::service::Services,
 };
 
 /// One link's intake.
@@ -42,7 +48,7 @@ pub(super) struct Intake<'a> {
 
 /// Why no more facts come.
 #[derive(Debug, Error)]
-pub(super) enum IntakeError {
+pub(crate) enum IntakeError {
     #[error("it was closed")]
     Closed,
     #[error("expected a sign of life within {SILENCE_MAX:?}, found none")]
@@ -65,9 +71,19 @@ impl Intake<'_> {
         self,
         mut frames: impl Stream<Item = Result<Message, tungstenite::Error>> + Unpin,
     ) -> IntakeError {
+        // What came behind a group of batches, and is no batch.
+        let mut kept = None;
         loop {
-            let taken = match timeout(SILENCE_MAX, next_frame(&mut frames)).await {
-                Ok(Ok(Some(FromGateway::Batch(batch)))) => self.apply(batch).await,
+            let next = match kept.take() {
+                Some(next) => Ok(next),
+                None => timeout(SILENCE_MAX, next_frame(&mut frames)).await,
+            };
+            let taken = match next {
+                Ok(Ok(Some(FromGateway::Batch(batch)))) => {
+                    let batches;
+                    (batches, kept) = group(batch, &mut frames);
+                    self.apply(batches).await
+                }
                 Ok(Ok(Some(FromGateway::CertificateWanted(wanted)))) => self.renew(wanted).await,
                 Ok(Ok(Some(FromGateway::OwnCertificateWanted(request)))) => {
                     self.renew_own(&request).await
@@ -85,27 +101,22 @@ impl Intake<'_> {
         }
     }
 
-    async fn apply(&self, batch: Batch) -> Result<(), IntakeError> {
-        let (applied, free) = retried(|| self.store(&batch.events)).await?;
+    /// A group of batches, in their order: one transaction, and an acknowledgement for each.
+    async fn apply(&self, batches: Vec<Batch>) -> Result<(), IntakeError> {
+        let numbers: Vec<u64> = batches.iter().map(|batch| batch.number).collect();
+        let events: Vec<Event> = batches.into_iter().flat_map(|batch| batch.events).collect();
+        let services = &self.shared.services;
+        let whose = (self.gateway, self.number);
+        let (applied, free) = take(services, whose, &events).await?;
         if !applied.changed.is_empty() {
-            let waker = &self.shared.services.waker;
+            let waker = &services.waker;
             waker.wake_for_nodes(applied.changed.iter().cloned());
         }
         self.to_command.news(free);
-        self.say(FromControl::Ack(batch.number)).await?;
-        self.follow(&batch.events, applied).await
-    }
-
-    async fn store(&self, events: &[Event]) -> Result<(Applied, Vec<NodeId>), IntakeError> {
-        let db = &self.shared.services.db;
-        let mut tx = db.begin().await.map_err(IntakeError::Commit)?;
-        facts::require_newest(&mut tx, self.gateway, self.number).await?;
-        let now = Moment::now();
-        let applied = facts::apply(&mut tx, self.gateway, events, now).await?;
-        let free = settle(&mut tx, events, &applied, now).await;
-        let free = free.map_err(FactsError::from)?;
-        tx.commit().await.map_err(IntakeError::Commit)?;
-        Ok((applied, free))
+        for number in numbers {
+            self.say(FromControl::Ack(number)).await?;
+        }
+        self.follow(&events, applied).await
     }
 
     async fn follow(&self, events: &[Event], applied: Applied) -> Result<(), IntakeError> {
@@ -198,6 +209,54 @@ impl Intake<'_> {
         let sent = self.out.send(frame.encode()).await;
         sent.map_err(|_| IntakeError::Closed)
     }
+}
+
+/// What comes next on a link.
+type Next = Result<Option<FromGateway>, IntakeError>;
+
+/// A batch and those that have come behind it already, as many as one transaction takes; and what else was found there.
+fn group(
+    first: Batch,
+    frames: &mut (impl Stream<Item = Result<Message, tungstenite::Error>> + Unpin),
+) -> (Vec<Batch>, Option<Next>) {
+    let mut events = first.events.len();
+    let mut batches = vec![first];
+    while events < GROUP_EVENTS_MAX {
+        match next_frame(frames).now_or_never() {
+            None => return (batches, None),
+            Some(Ok(Some(FromGateway::Batch(batch)))) => {
+                events = events.saturating_add(batch.events.len());
+                batches.push(batch);
+            }
+            Some(Ok(None)) => {}
+            Some(other) => return (batches, Some(other)),
+        }
+    }
+    (batches, None)
+}
+
+/// Applies facts of a gateway's link of that number, in one transaction. Gives what they did, and nodes whose lanes are free.
+pub(crate) async fn take(
+    services: &Services,
+    whose: (&GatewayId, u64),
+    events: &[Event],
+) -> Result<(Applied, Vec<NodeId>), IntakeError> {
+    retried(|| take_once(services, whose, events)).await
+}
+
+async fn take_once(
+    services: &Services,
+    (gateway, number): (&GatewayId, u64),
+    events: &[Event],
+) -> Result<(Applied, Vec<NodeId>), IntakeError> {
+    let mut tx = services.db.begin().await.map_err(IntakeError::Commit)?;
+    facts::require_newest(&mut tx, gateway, number).await?;
+    let now = Moment::now();
+    let applied = facts::apply(&mut tx, gateway, events, now).await?;
+    let free = settle(&mut tx, events, &applied, now).await;
+    let free = free.map_err(FactsError::from)?;
+    tx.commit().await.map_err(IntakeError::Commit)?;
+    Ok((applied, free))
 }
 
 /// Ends the commands that a batch's answers and facts end. Gives the nodes whose lanes are free.

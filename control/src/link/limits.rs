@@ -26,11 +26,8 @@ pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Frames that wait to leave on one link. Specs wait for room, one link's never for another's.
 pub(super) const QUEUE_FRAMES_MAX: usize = 256;
 
-/// Specs that are computed at once for one link: as many as the database has readers.
-pub(super) const READS_AT_ONCE: usize = 4;
-
-/// Specs that are computed before news is looked at again.
-pub(super) const PUSH_CHUNK: usize = 32;
+/// Specs that are computed together, before news is looked at again: a fifth of a second's work at most.
+pub(super) const PUSH_CHUNK: usize = 128;
 
 /// Nodes whose commands are looked at before news is looked at again.
 pub(super) const COMMAND_CHUNK: usize = 32;
@@ -47,3 +44,6 @@ pub(super) const LOST_AFTER: Duration = Duration::from_secs(60);
 
 /// Between looks for such gateways.
 pub(super) const LOST_LOOK: Duration = Duration::from_secs(15);
+
+/// Facts that one transaction takes. Whoever else wants to write waits for it, an operator's call too.
+pub(super) const GROUP_EVENTS_MAX: usize = 512;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use bc_protocol::{
     id::NodeId,
     link::{FromControl, SpecPush},
+    spec::NodeSpec,
 };
 use bytes::Bytes;
-use futures_util::{StreamExt as _, stream};
 use tokio::{
     sync::{
         broadcast::{
@@ -24,11 +24,14 @@ use tokio::{
 
 use super::{
     Shared,
-    limits::{PUSH_CHUNK, PUSH_RETRY, READS_AT_ONCE},
+    limits::{PUSH_CHUNK, PUSH_RETRY},
     routes::LinkKey,
     wanted::Wanted,
 };
-use crate::spec::store::current;
+use crate::{
+    rollout::service::Services,
+    spec::store::{SpecError, current, current_all},
+};
 
 /// One link's pusher.
 pub(super) struct Pusher<'a> {
@@ -102,23 +105,36 @@ impl Pusher<'_> {
 
     /// Pushes these, and gives those whose spec could not be computed.
     async fn push(&self, nodes: Vec<NodeId>) -> Result<Vec<NodeId>, Closed> {
-        let services = &self.shared.services;
-        let specs = stream::iter(nodes)
-            .filter(|node| std::future::ready(self.shared.routes.takes_specs(self.link, node)))
-            .map(async |node| {
-                let url = &services.downloads_url;
-                let spec = current(&services.db, &node, &services.trust, url).await;
-                (node, spec)
-            })
-            .buffered(READS_AT_ONCE);
-        let mut specs = std::pin::pin!(specs);
-        let mut failed = Vec::new();
-        while let Some((node, spec)) = specs.next().await {
-            match spec {
-                Ok(Some(spec)) => {
-                    let push = FromControl::Spec(SpecPush { node, spec });
-                    self.out.send(push.encode()).await.map_err(|_| Closed)?;
+        let Services {
+            db,
+            trust,
+            downloads_url,
+            ..
+        } = &self.shared.services;
+        let mut nodes = nodes;
+        nodes.retain(|node| self.shared.routes.takes_specs(self.link, node));
+        match current_all(db, &nodes, (trust, downloads_url)).await {
+            Ok(specs) => {
+                for (node, spec) in specs {
+                    self.send(node, spec).await?;
                 }
+                Ok(Vec::new())
+            }
+            // One of them must not keep the others from theirs.
+            Err(error) => {
+                tell(&error);
+                self.push_each(nodes).await
+            }
+        }
+    }
+
+    async fn push_each(&self, nodes: Vec<NodeId>) -> Result<Vec<NodeId>, Closed> {
+        let services = &self.shared.services;
+        let mut failed = Vec::new();
+        for node in nodes {
+            let url = &services.downloads_url;
+            match current(&services.db, &node, &services.trust, url).await {
+                Ok(Some(spec)) => self.send(node, spec).await?,
                 // Removed since: it is not to have one.
                 Ok(None) => {}
                 Err(error) => {
@@ -130,4 +146,14 @@ impl Pusher<'_> {
         }
         Ok(failed)
     }
+
+    async fn send(&self, node: NodeId, spec: NodeSpec) -> Result<(), Closed> {
+        let push = FromControl::Spec(SpecPush { node, spec });
+        self.out.send(push.encode()).await.map_err(|_| Closed)
+    }
+}
+
+fn tell(error: &SpecError) {
+    let error: &dyn std::error::Error = error;
+    tracing::debug!(error, "specs are computed one by one");
 }

@@ -17,6 +17,7 @@ use thiserror::Error;
 use super::{
     PRODUCT,
     admit::{self, AdmitRefusal, Known, Verdict},
+    verified,
 };
 use crate::{
     access::action::ROOT_TENANT,
@@ -252,7 +253,7 @@ async fn highest(tx: &mut Tx) -> Result<Option<Sequence>, sqlx::Error> {
 
 fn read(row: &Row, trust: &Trust) -> Result<Registered, ReleaseError> {
     let published: &[u8] = row.try_get("published")?;
-    let manifest = match verify_installed(published, trust, PRODUCT) {
+    let manifest = match verified::installed(published, trust) {
         Ok(manifest) => manifest,
         Err(refusal) => {
             let version = parsed(row, "version")?;

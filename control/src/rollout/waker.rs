@@ -50,7 +50,7 @@ pub(crate) enum Extent {
 
 impl News {
     /// More than can be named.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "bench"))]
     pub(super) fn everything() -> Self {
         Self {
             extent: Extent::Unknown,

@@ -3,6 +3,8 @@
 //! Takes a node's id, gives its spec with the generation that belongs to it. The one thing that it writes is that
 //! generation, and it writes it from what it has read in the same transaction.
 
+use std::collections::BTreeSet;
+
 use bc_protocol::{
     id::NodeId,
     release::Trust,
@@ -16,7 +18,8 @@ use super::compute::{Age, Choice, NoSection, Origin, Rows, Touched, Turn, choose
 use crate::{
     api::rollout::RowState,
     db::{
-        Conn, Db, Row,
+        Bind as _, Conn, Db, Row,
+        bulk::with_rows,
         column::{moment, number, parsed, parsed_option, undecodable},
         contention::{lock_nodes, retried},
         query, query_scalar,
@@ -55,6 +58,30 @@ pub(crate) async fn current(
     retried(|| renumber(db, node, trust, downloads_url)).await
 }
 
+/// The desired states of many nodes, in one reading; those that have changed are numbered in one commit. A node that is removed
+/// or unknown has none.
+pub(crate) async fn current_all(
+    db: &Db,
+    nodes: &[NodeId],
+    (trust, downloads_url): (&Trust, &str),
+) -> Result<Vec<(NodeId, NodeSpec)>, SpecError> {
+    let mut snapshot = db.reader().begin().await?;
+    let mut specs = Vec::with_capacity(nodes.len());
+    let mut changed = BTreeSet::new();
+    for node in nodes {
+        match read(&mut snapshot, node, trust, downloads_url).await? {
+            Some(read) if read.is_known() => specs.push((node.clone(), read.spec())),
+            Some(_) => drop(changed.insert(node.clone())),
+            None => {}
+        }
+    }
+    drop(snapshot);
+    if !changed.is_empty() {
+        specs.extend(retried(|| renumber_all(db, &changed, (trust, downloads_url))).await?);
+    }
+    Ok(specs)
+}
+
 /// The section that the node is to have now, and what it follows from. Its spec's generation is left as it is: whoever
 /// asks does not hand out a spec.
 pub(crate) async fn desired(
@@ -83,38 +110,55 @@ pub(crate) async fn carrying(db: &Db, version: &Version) -> Result<Vec<NodeId>, 
     Ok(parsed.collect::<Result<_, sqlx::Error>>()?)
 }
 
-/// Gives a spec that has changed its new generation. It is computed again under the lock: what was read before may be
-/// older than what somebody else has numbered since.
+/// Gives a spec that has changed its new generation.
 async fn renumber(
     db: &Db,
     node: &NodeId,
     trust: &Trust,
     downloads_url: &str,
 ) -> Result<Option<NodeSpec>, SpecError> {
-    let mut tx = db.begin_at_one_moment().await?;
-    lock_nodes(&mut tx, [node]).await?;
-    let Some(mut read) = read(&mut tx, node, trust, downloads_url).await? else {
-        return Ok(None);
-    };
-    if read.is_known() {
-        return Ok(Some(read.spec()));
-    }
-    // A control that was restored from a copy has numbered what its nodes have seen since, and forgotten it.
-    read.generation = read.generation.max(read.observed).saturating_add(1);
-    let identity = read.identity();
-    query(
-        "UPDATE nodes SET generation = $2, spec_version = $3, spec_sha256 = $4, spec_attempt = $5 WHERE id = $1",
-    )
-    .bind(node.as_str())
-    .bind(crate::db::column::signed(read.generation))
-    .bind(&identity.version)
-    .bind(&identity.sha256)
-    .bind(&identity.attempt)
-    .execute(&mut *tx)
-    .await?;
-    tx.commit().await?;
-    Ok(Some(read.spec()))
+    let nodes = BTreeSet::from([node.clone()]);
+    let specs = renumber_all(db, &nodes, (trust, downloads_url)).await?;
+    Ok(specs.into_iter().next().map(|(_, spec)| spec))
 }
+
+/// Gives specs that have changed their new generations. They are computed again under the locks: what was read before may be
+/// older than what somebody else has numbered since.
+async fn renumber_all(
+    db: &Db,
+    nodes: &BTreeSet<NodeId>,
+    (trust, downloads_url): (&Trust, &str),
+) -> Result<Vec<(NodeId, NodeSpec)>, SpecError> {
+    let mut tx = db.begin_at_one_moment().await?;
+    lock_nodes(&mut tx, nodes).await?;
+    let mut specs = Vec::with_capacity(nodes.len());
+    let mut numbered = Vec::new();
+    for node in nodes {
+        let Some(mut read) = read(&mut tx, node, trust, downloads_url).await? else {
+            continue;
+        };
+        if !read.is_known() {
+            // A control that was restored from a copy has numbered what its nodes have seen since, and forgotten it.
+            read.generation = read.generation.max(read.observed).saturating_add(1);
+            let identity = read.identity();
+            numbered.push([
+                node.as_str().value(),
+                crate::db::column::signed(read.generation).value(),
+                identity.version.value(),
+                identity.sha256.value(),
+                identity.attempt.value(),
+            ]);
+        }
+        specs.push((node.clone(), read.spec()));
+    }
+    with_rows(&mut tx, NUMBER, numbered.into_iter()).await?;
+    tx.commit().await?;
+    Ok(specs)
+}
+
+const NUMBER: &str = "
+    UPDATE nodes SET generation = v.column2, spec_version = v.column3, spec_sha256 = v.column4, spec_attempt = v.column5
+    FROM {rows} WHERE nodes.id = v.column1";
 
 /// What tells one generation from another. An address or a renewed signature does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

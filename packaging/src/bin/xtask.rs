@@ -159,6 +159,16 @@ enum Bench {
         #[arg(long, default_value_t = 200)]
         nodes: usize,
     },
+    /// The planner on SQLite and on PostgreSQL: rollouts created, passes, starts and pauses, from inside one process.
+    ///
+    /// What is written is compared with the same rows written with nothing around them, in the same run. The worse database
+    /// counts. A goal that is missed by far is a failure. Needs PostgreSQL 15 under /usr/lib/postgresql for its part. For
+    /// figures worth keeping set CARGO_PROFILE_DEV_OPT_LEVEL=2.
+    Control {
+        /// 100,000 nodes instead of 1,000,000, and each thing once: about a minute.
+        #[arg(long)]
+        short: bool,
+    },
     /// The agent as it is shipped: its size, what it costs while it is idle, and its updates against the least possible.
     ///
     /// Real nodes, supervised, update themselves again and again from loopback; between their updates run a one-pass
@@ -332,6 +342,14 @@ async fn run_bench(bench: Bench) -> Result<()> {
         Bench::Road { nodes } => {
             let figures = bench::road::run(nodes).await?;
             writeln!(io::stdout(), "{figures}")?;
+        }
+        Bench::Control { short } => {
+            use bench::control::Extent;
+            let extent = if short { Extent::SHORT } else { Extent::FULL };
+            let figures = bench::control::run(extent, tell).await?;
+            writeln!(io::stdout(), "{figures}")?;
+            let missed = figures.missed();
+            ensure!(missed.is_empty(), "{}", missed.join("\n"));
         }
         Bench::Agent { short, agent } => {
             use bench::agent::Extent;
