@@ -163,15 +163,19 @@ impl Machine {
 
     /// Reboots it as its owner would, and waits until it is up again.
     pub async fn reboot(&mut self) -> Result<()> {
-        let before = self.leader()?;
         // It may be gone before it has answered.
         drop(self.try_run(&["systemctl", "reboot"]));
         let deadline = now() + BOOT;
-        while self.leader().is_ok_and(|leader| leader == before) {
-            ensure!(now() < deadline, "{} does not go down", self.name);
+        let mut nspawn = self.nspawn.take().context("the machine is off")?;
+        // It ends, and says that it wants to be started again.
+        while nspawn.try_wait()?.is_none() {
+            if now() >= deadline {
+                self.nspawn = Some(nspawn);
+                bail!("{} does not go down", self.name);
+            }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        self.up().await
+        self.boot().await
     }
 
     /// Every process of it dies at once.

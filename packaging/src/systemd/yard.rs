@@ -104,6 +104,7 @@ impl Yard {
 
     /// Makes a machine a node: the package, its configuration, joining, starting.
     async fn install(&mut self, machine: Machine, rights: Rights) -> Result<Node> {
+        self.package(PACKAGED)?;
         let began = now();
         self.put_package(&machine, PACKAGED)?;
         let node = self.join(machine, rights)?;
