@@ -235,7 +235,7 @@ fn killed(node: &Node, unit: &str) -> Result<()> {
 /// Whoever stops a node on trial has it go back, and stay stopped.
 async fn stopped(yard: &mut Yard) -> Result<()> {
     told(yard, "never-connects")?;
-    let (_, rollout) = yard.roll_out(Kind::Told)?;
+    let (version, rollout) = yard.roll_out(Kind::Told)?;
     for node in &yard.nodes {
         node.on_trial().await?;
         let started = |status: &Value| at(status, "/trial/starts").as_u64() >= Some(1);
@@ -264,7 +264,10 @@ async fn stopped(yard: &mut Yard) -> Result<()> {
         );
         node.machine.run(&["systemctl", "start", "bcd.service"])?;
     }
-    yard.ended(&rollout).await?;
+    // A stop is nobody's verdict: the same attempt is tried again, and nothing is wrong with its binary any more.
+    let state = yard.ended(&rollout).await?;
+    ensure!(state == "completed", "the rollout of {version} is {state}");
+    yard.confirmed = version;
     yard.at_rest().await
 }
 
