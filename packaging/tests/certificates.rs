@@ -14,7 +14,7 @@ use std::{
 
 use packaging::{
     build::{self, AgentBuild},
-    fleet::{Fleet, Patience, Plan, PoolPlan},
+    fleet::{Fleet, Patience, Plan, PoolPlan, Service},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -89,6 +89,46 @@ async fn a_removed_node_is_put_out_and_stays_out() {
         .await
         .unwrap_or_else(|error| panic!("{error:#}\n{}", fleet.logs()));
     fleet.online(1, PATIENCE).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_in_two_places_is_told_of() {
+    let fleet = fleet().await;
+    fleet.online(2, PATIENCE).await.unwrap();
+    let original = &fleet.nodes[0];
+    let copy = fleet.dir().join("copy");
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .args([&original.dir, &copy])
+        .status();
+    assert!(copied.unwrap().success());
+    let (from, to) = (original.dir.to_str().unwrap(), copy.to_str().unwrap());
+    let config = std::fs::read_to_string(copy.join("bcd.toml")).unwrap();
+    let made = std::process::Command::new("sed")
+        .arg("-i")
+        .arg(format!("s#{from}#{to}#g"))
+        .arg(copy.join("bcd.toml"))
+        .status();
+    assert!(made.unwrap().success() && config.contains(from));
+    let mut clone = Service::new("copy", fleet.package(), &fleet.dir().join("logs"));
+    clone
+        .args(["supervise", "--config"])
+        .arg(copy.join("bcd.toml"));
+    clone.start().unwrap();
+    let told = |operator: &packaging::fleet::Operator| {
+        let events = operator.json(&["events", "list"])?;
+        let events = events["events"].as_array().into_iter().flatten();
+        let kinds = events.filter(|event| event["type"] == "node.duplicate");
+        let subjects: Vec<_> = kinds.map(|event| event["subject"].clone()).collect();
+        Ok((!subjects.is_empty()).then_some(subjects))
+    };
+    let subjects = fleet
+        .operator
+        .until("the duplicate is told of", PATIENCE, told)
+        .await
+        .unwrap_or_else(|error| panic!("{error:#}\n{}\n{}", clone.log(), fleet.logs()));
+    // Once, however often they take the session from each other.
+    assert_eq!(subjects, [format!("node/{}", original.id)]);
 }
 
 /// Waits until a file holds something else.
