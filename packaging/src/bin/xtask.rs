@@ -211,7 +211,7 @@ enum Faults {
     },
     /// Does to a real gateway what no node does, kills it with all its sessions, and lets thousands of clients drip.
     ///
-    /// Nodes are simulated, at the pace of real ones. Honest ones must notice nothing. The full form has nine thousand
+    /// Nodes are simulated, at the pace of real ones. Honest ones must notice nothing. The full form has ten thousand
     /// sessions and ten thousand dripping clients for ten minutes, and is for a machine that does nothing else.
     Gateway {
         /// Some hundred sessions and clients: about a minute.

@@ -138,7 +138,9 @@ impl Worker {
     pub async fn status(&mut self) -> Result<Status> {
         match self.ask(&Order::Status).await? {
             Answer::Status(status) => Ok(*status),
-            other => bail!("expected a status, found {other:?}"),
+            other @ (Answer::Done | Answer::Pushed { .. } | Answer::Url(_) | Answer::Failed(_)) => {
+                bail!("expected a status, found {other:?}")
+            }
         }
     }
 

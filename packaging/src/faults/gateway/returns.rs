@@ -27,9 +27,6 @@ const DOWN: Duration = Duration::from_secs(1);
 /// Peak over mean of the returns in a second.
 const PEAK_OVER_MEAN_MAX: f64 = 3.0;
 
-/// Sessions of the campaign may come from one machine.
-const LIMITS: &str = "unwelcomed_per_address = 20000";
-
 /// What was seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Figures {
@@ -59,7 +56,7 @@ pub(super) async fn run(gateway: &Path, extent: Extent) -> Result<(Figures, Vec<
         Extent::Short => (300, Duration::from_millis(500)),
         Extent::Full => (10_000, Duration::from_secs(15)),
     };
-    let mut house = House::start(gateway, 15_000, LIMITS).await?;
+    let mut house = House::start(gateway, 15_000, "").await?;
     let mint = Mint::new(&house.authority)?;
     let who = (0..sessions)
         .map(|number| mint.node(&house.authority, number))
