@@ -114,7 +114,7 @@ impl Process {
 /// See the module's card.
 #[derive(Debug, Default)]
 pub struct Control {
-    rows: Rows,
+    pub(crate) rows: Rows,
     commands: commands::Commands,
     highest: Option<Sequence>,
     /// How often anything was changed.

@@ -138,9 +138,12 @@ impl Control {
 
     fn carry_out(&mut self, rollout: &RolloutId, call: &Call, at_ms: i64) -> Option<Round> {
         let planted = self.planner_planted();
-        let passed = self
-            .rows
-            .call(rollout, call, Moment::from_millis(at_ms), planted)?;
+        let passed = self.rows.call(
+            rollout,
+            call,
+            (Moment::from_millis(0), Moment::from_millis(at_ms)),
+            planted,
+        )?;
         let mut round = Round::default();
         self.take(passed, &mut round);
         Some(round)

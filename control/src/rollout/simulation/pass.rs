@@ -229,10 +229,10 @@ impl Rows {
         &mut self,
         id: &RolloutId,
         call: &Call,
-        now: Moment,
+        (started_at, now): (Moment, Moment),
         planted: Option<Planted>,
     ) -> Option<Passed> {
-        let snapshot = self.snapshot(id, now)?;
+        let snapshot = self.snapshot(id, started_at)?;
         let plan = operator::plan(&snapshot, call, "alice", now).ok()?;
         let head = self.rollouts.get(id).map(|rollout| rollout.head.clone());
         let before = self.settled(id);
