@@ -17,11 +17,12 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use pass::pass;
 pub(crate) use pass::{Passed, pass_late, pass_over};
 
+pub(crate) use super::waker::News;
 use super::{
     limits,
     service::Services,
     store::{self, StoreError},
-    waker::{Extent, News},
+    waker::Extent,
 };
 use crate::{
     clock::{Moment, Stopwatch},

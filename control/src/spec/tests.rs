@@ -5,6 +5,7 @@ mod calls;
 mod create;
 pub(crate) mod fleet;
 mod late;
+mod news;
 mod words;
 
 use std::{sync::Arc, time::Duration};

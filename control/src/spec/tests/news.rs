@@ -1,0 +1,63 @@
+//! Passes that are told what is new.
+
+use bc_protocol::id::NodeId;
+
+use super::fleet::{Fleet, states};
+use crate::{
+    api::rollout::RowState,
+    clock::Moment,
+    rollout::controller::{News, pass_over},
+};
+
+fn news(node: &NodeId) -> News {
+    let mut news = News::default();
+    news.nodes.insert(node.clone());
+    news
+}
+
+/// I21, I24: what is not named stays as it is, its place too; and what is named settles and makes room.
+#[tokio::test]
+async fn a_pass_settles_whom_it_is_told_of_and_starts_as_many() {
+    let mut fleet = Fleet::of(&[(80, 100_000)]).await;
+    let id = fleet.create("1.1.0").await.unwrap().id;
+    // The canary's wave is one node; after it come more than a pass reads whatever they wait for.
+    fleet.pass().await;
+    fleet.nodes_obey().await;
+    fleet.pass().await;
+    let before = fleet.get(&id).await;
+    let flying = states(&before, RowState::Upgrading);
+    assert!(flying.len() > 2, "{:?}", before.nodes);
+    for node in &flying[..2] {
+        fleet.obeys(node).await;
+    }
+    let passed = pass_over(&fleet.services, &id, &news(&flying[0]), Moment::now).await;
+    assert!(!passed.unwrap().stale.contains(&flying[1]));
+    let after = fleet.get(&id).await;
+    assert_eq!(after.nodes.succeeded, before.nodes.succeeded + 1);
+    assert!(states(&after, RowState::Upgrading).contains(&flying[1]));
+    assert!(after.nodes.upgrading <= 8, "{:?}", after.nodes);
+    // A look at everything finds what nobody named.
+    fleet.pass().await;
+    let after = fleet.get(&id).await;
+    assert_eq!(after.nodes.succeeded, before.nodes.succeeded + 2);
+}
+
+/// A flight that nobody names ends at its deadline all the same.
+#[tokio::test]
+async fn whoever_is_overdue_needs_no_name() {
+    let fleet = Fleet::of(&[(4, 1_000_000)]).await;
+    let id = fleet.create("1.1.0").await.unwrap().id;
+    fleet.pass().await;
+    let flying = states(&fleet.get(&id).await, RowState::Upgrading);
+    let stranger = NodeId::derived(&[b"somebody else's"]);
+    let passed = pass_over(&fleet.services, &id, &news(&stranger), Moment::now).await;
+    let (at, _) = passed.unwrap().next.unwrap();
+    let after = pass_over(&fleet.services, &id, &news(&stranger), || at).await;
+    assert!(after.unwrap().stale.len() <= flying.len());
+    let rollout = fleet.get(&id).await;
+    assert!(
+        states(&rollout, RowState::Upgrading).is_empty(),
+        "{:?}",
+        rollout.nodes
+    );
+}
