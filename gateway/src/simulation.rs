@@ -258,7 +258,9 @@ impl SimulatedGateway {
                     }),
                     Output::Opened(opened) => self.outbox.opened(*opened),
                     Output::Report(report) => self.outbox.reported(*report),
-                    Output::Ended(ended) => self.outbox.ended(*ended),
+                    Output::Ended(ended) => {
+                        self.outbox.ended(*ended);
+                    }
                     Output::Turned(tier) => self.turned(connection, tier),
                     Output::Ping => doings.push(Doing::Ping { connection }),
                     Output::NotSent { .. } | Output::CertificateWanted(_) => {}

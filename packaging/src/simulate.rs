@@ -29,7 +29,7 @@ pub use planted::Mistake;
 use world::World;
 
 /// Seeds in which a mistake has to show at the latest.
-const SEEDS_UNTIL_CAUGHT: u64 = 400;
+const SEEDS_UNTIL_CAUGHT: u64 = 1_000;
 
 /// What to simulate.
 #[derive(Clone, Copy, Debug)]
