@@ -149,6 +149,8 @@ END_OF_FILE
         systemctl stop bcd.service bcd-helper.socket bcd-helper.service 2>/dev/null || true
         rm -f "$drop_in"
         rmdir "${drop_in%/*}" 2>/dev/null || true
+        # The unit of a root node has no right to what another user owns.
+        chown -R --no-dereference root:root /var/lib/bcd/identity /var/lib/bcd/state
         changed=yes
     fi
 }

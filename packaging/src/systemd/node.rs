@@ -167,6 +167,7 @@ impl Node {
             "systemctl stop bcd-helper.socket bcd-helper.service\n\
              sed -i '/^\\[node\\]/,/^helper_socket/d' /etc/bcd/bcd.toml\n\
              rm /etc/systemd/system/bcd.service.d/unprivileged.conf\n\
+             chown -R --no-dereference root:root /var/lib/bcd/identity /var/lib/bcd/state\n\
              systemctl daemon-reload",
         )?;
         self.rights = Rights::Root;
