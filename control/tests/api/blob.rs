@@ -14,12 +14,14 @@ const OBJECT: &str = "fleet/1.0.0/bcd-linux-amd64";
 /// Large enough for several parts.
 fn release() -> Release {
     Release {
-        bytes: (0..12_u32 << 20).map(|at| (at / 7) as u8).collect(),
+        bytes: (0..12_u32 << 20)
+            .map(|at| u8::try_from(at / 7 % 256).unwrap())
+            .collect(),
         ..Release::new("1.0.0", 1)
     }
 }
 
-async fn started(store: &Store) -> Server {
+fn started(store: &Store) -> Server {
     let dir = tempfile::tempdir().unwrap();
     write_config(dir.path(), "downloads = { blob = \"s3://releases/fleet\" }");
     let environment = [
@@ -41,7 +43,7 @@ async fn put(server: &Server, bytes: Vec<u8>) -> (u16, Value) {
 #[tokio::test]
 async fn what_is_published_lies_in_the_store_and_is_served_from_there() {
     let store = Store::start().await;
-    let server = started(&store).await;
+    let server = started(&store);
     let release = release();
     assert_eq!(server.register(&release.manifest()).await.0, 200);
     // Nothing there yet: control's own words, and none of the store's.
@@ -81,7 +83,7 @@ async fn what_is_published_lies_in_the_store_and_is_served_from_there() {
 #[tokio::test]
 async fn an_object_that_is_not_what_was_signed_is_never_served() {
     let store = Store::start().await;
-    let server = started(&store).await;
+    let server = started(&store);
     let release = release();
     assert_eq!(server.register(&release.manifest()).await.0, 200);
     store.set(OBJECT, release.bytes.clone());

@@ -86,8 +86,7 @@ type Shared = Arc<Mutex<Content>>;
 async fn answer(
     State(content): State<Shared>,
     method: Method,
-    Path(key): Path<String>,
-    RawQuery(query): RawQuery,
+    (Path(key), RawQuery(query)): (Path<String>, RawQuery),
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
