@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use boon::{Compiler, Draft, SchemaIndex, Schemas};
 use serde_json::Value;
 
-use crate::server::Server;
+use crate::server::{Release, Server};
 
 const AT: &str = "https://control.example/openapi.json";
 
@@ -69,6 +69,9 @@ impl Contract {
 #[tokio::test]
 async fn what_is_described_is_served() {
     let server = Server::start();
+    // A script for new machines needs something for them to run.
+    let (status, answer) = server.register(&Release::new("1.0.0", 1).manifest()).await;
+    assert_eq!(status, 200, "{answer}");
     let contract = server.contract().await;
     let paths = contract.document["paths"].as_object().unwrap();
     let mut methods = 0;

@@ -29,8 +29,9 @@ pub(super) fn used(yard: &mut Yard) -> Result<()> {
         );
         for other in ["privileged", "unprivileged", rights] {
             machine.shell(&format!("sh /root/install.sh --{other}"))?;
-            let user = machine
-                .shell("ps -o user= -p $(systemctl show --property=MainPID --value bcd.service)")?;
+            let user = machine.shell(
+                "stat -c %U /proc/$(systemctl show --property=MainPID --value bcd.service)",
+            )?;
             let expected = if other == "unprivileged" {
                 "bcd"
             } else {
