@@ -16,6 +16,7 @@ mod completions;
 mod config;
 mod contexts;
 mod daemon;
+mod doctor;
 mod events;
 mod exit;
 mod failure;
@@ -27,6 +28,7 @@ mod issued;
 mod join_tokens;
 mod limits;
 mod login;
+mod man;
 mod nodes;
 mod online;
 mod pools;
@@ -115,7 +117,10 @@ enum LocalCommand {
     Login(login::Login),
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    Doctor(doctor::Doctor),
     Completions(completions::Completions),
+    #[command(hide = true)]
+    Man(man::Man),
     Help(help::Help),
 }
 
@@ -203,7 +208,9 @@ impl LocalCommand {
         match self {
             Self::Login(command) => block_on(command.run(flags, environment)),
             Self::Config(command) => command.run(flags, environment),
+            Self::Doctor(command) => block_on(command.run(flags, environment)),
             Self::Completions(command) => command.run(tree()),
+            Self::Man(command) => command.run(tree()),
             Self::Help(command) => command.run(tree()),
         }
     }

@@ -27,6 +27,12 @@ impl Moment {
         Self(millis)
     }
 
+    /// From the header `Date` of an answer.
+    pub(crate) fn from_http_date(text: &str) -> Option<Self> {
+        let at = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text);
+        Some(Self(at.ok()?.as_millisecond()))
+    }
+
     /// The database's form.
     pub(crate) fn millis(self) -> i64 {
         self.0
@@ -65,6 +71,12 @@ impl Moment {
         self,
     ) -> Result<bc_protocol::time::Timestamp, bc_protocol::time::TimestampError> {
         bc_protocol::time::Timestamp::from_unix(self.0.div_euclid(1000))
+    }
+}
+
+impl From<bc_protocol::time::Timestamp> for Moment {
+    fn from(at: bc_protocol::time::Timestamp) -> Self {
+        Self(at.unix().saturating_mul(1000))
     }
 }
 

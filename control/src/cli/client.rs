@@ -4,6 +4,7 @@
 //! the token to somebody else, and never waits for ever.
 
 mod error;
+mod look;
 mod stream;
 mod tls;
 mod upload;
@@ -26,8 +27,9 @@ use super::{
 };
 use crate::api::error::{ErrorBody, ErrorObject};
 pub(super) use error::{CallError, Refusal};
+pub(super) use look::Look;
 pub(super) use stream::{EventStream, Told};
-pub(super) use tls::Roots;
+pub(super) use tls::{Roots, tls};
 
 /// A control, and who calls it.
 #[derive(Clone, Debug)]
@@ -66,7 +68,7 @@ impl Client {
             .map_err(ClientError::Token)?;
         authorization.set_sensitive(true);
         let mut http = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls::tls(&base, roots)?)
+            .tls_backend_preconfigured(tls(&base, roots)?)
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(CALL_TIMEOUT)

@@ -156,7 +156,7 @@ impl Failure {
     }
 
     /// The message and, behind it, what caused it.
-    fn sentence(&self) -> String {
+    pub(super) fn sentence(&self) -> String {
         let mut sentence = printable(&self.to_string());
         for cause in self.causes() {
             // A parser's picture of the line that it cannot read keeps its lines.
@@ -197,7 +197,7 @@ impl Failure {
     }
 
     /// What to do about it.
-    fn hint(&self) -> Option<String> {
+    pub(super) fn hint(&self) -> Option<String> {
         match self {
             Self::Call(CallError::Refused { refusal }) => refusal_hint(refusal),
             Self::Call(CallError::NotReached { .. }) if self.sentence().contains("certificate") => {

@@ -11,7 +11,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use super::{print::Output, query::Query};
 
 /// Commands that talk to no server have no use for these flags and may mean something else by the same names.
-const WITHOUT_SERVER: [&str; 4] = ["serve", "release", "completions", "help"];
+const WITHOUT_SERVER: [&str; 5] = ["serve", "release", "completions", "man", "help"];
 
 /// What is common to all commands that talk to a server.
 #[derive(Clone, Debug, Default, Args)]

@@ -14,9 +14,9 @@ use super::{
     failure::Failure,
     globals::Globals,
     limits::CA_BYTES_MAX,
-    print::{Printer, View},
+    print::{Output, Printer, View},
     secret::Secret,
-    settings::{Cleartext, Environment, Settings, TokenSource},
+    settings::{Cleartext, Environment, Settings, TokenSource, output_at_least},
     sheet::Headers,
 };
 use crate::api::fleet::{ListPools, Pools};
@@ -80,22 +80,35 @@ impl Online {
 pub(super) fn client(settings: &Settings, token: &Secret) -> Result<Client, Failure> {
     let url = settings.url.value.clone();
     refuse_cleartext(&url, settings.cleartext)?;
-    let roots = match &settings.ca_file {
-        Some(file) => Roots::Only(read_bounded(&file.value)?),
-        None => Roots::System,
-    };
     Ok(Client::new(
         url,
         settings.tenant.value.clone(),
         token,
-        &roots,
+        &roots(settings)?,
     )?)
+}
+
+/// Whom to believe that a server is control.
+pub(super) fn roots(settings: &Settings) -> Result<Roots, Failure> {
+    match &settings.ca_file {
+        Some(file) => Ok(Roots::Only(read_bounded(&file.value)?)),
+        None => Ok(Roots::System),
+    }
 }
 
 /// A printer after these settings.
 pub(super) fn printer(flags: &Globals, settings: &Settings) -> Printer {
+    printer_of(flags, settings.output.value)
+}
+
+/// A printer where there are no settings.
+pub(super) fn printer_at_least(flags: &Globals, environment: &Environment) -> Printer {
+    printer_of(flags, output_at_least(flags, environment))
+}
+
+fn printer_of(flags: &Globals, output: Output) -> Printer {
     Printer {
-        output: settings.output.value,
+        output,
         query: flags.query.clone(),
         headers: if flags.no_headers {
             Headers::Hidden

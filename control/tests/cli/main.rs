@@ -8,6 +8,7 @@
 )]
 
 mod contexts;
+mod doctor;
 mod events;
 mod exits;
 mod fleet;

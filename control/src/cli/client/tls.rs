@@ -19,7 +19,7 @@ pub(in crate::cli) enum Roots {
 }
 
 /// The TLS side of a client for `base`.
-pub(super) fn tls(base: &Url, roots: &Roots) -> Result<ClientConfig, ClientError> {
+pub(in crate::cli) fn tls(base: &Url, roots: &Roots) -> Result<ClientConfig, ClientError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])

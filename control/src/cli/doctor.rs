@@ -1,0 +1,127 @@
+//! `doctor`.
+
+use clap::Args;
+use serde_json::json;
+
+use super::{
+    exit::Exit,
+    failure::Failure,
+    globals::Globals,
+    online,
+    print::{Answer, Detail, Printer, View},
+    secret::Secret,
+    settings::{Environment, Settings},
+    sheet::{Cell, Headers, Sheet, Tone},
+};
+use finding::{Finding, Findings, State};
+
+mod files;
+mod finding;
+mod fleet;
+mod rights;
+mod service;
+mod way;
+
+/// Look whether this machine can work with control, and say how to mend what is wrong
+///
+/// Looks at the config file and who can read it, the name, the connection, TLS and the certificate, the service and its
+/// version, both clocks, the token and what it may do, whether the fleet is frozen, gateways, and releases that expire.
+/// Changes nothing. Ends with 1 if something is wrong; a note is worth knowing and no failure.
+#[derive(Debug, Args)]
+pub(super) struct Doctor {}
+
+impl Doctor {
+    pub(super) async fn run(
+        self,
+        flags: &Globals,
+        environment: &Environment,
+    ) -> Result<Exit, Failure> {
+        let mut findings = Findings::default();
+        let printer = match Settings::load(flags, environment) {
+            Ok(settings) => {
+                files::look(&settings, (flags, environment), &mut findings);
+                look(&settings, &mut findings).await;
+                online::printer(flags, &settings)
+            }
+            // Nothing else can be looked at without them.
+            Err(error) => {
+                findings.failed("config", &error.into());
+                online::printer_at_least(flags, environment)
+            }
+        };
+        let exit = if findings.is_good() {
+            Exit::Done
+        } else {
+            Exit::Failed
+        };
+        let printer = Printer {
+            headers: Headers::Hidden,
+            ..printer
+        };
+        let raw = json!({ "good": findings.is_good(), "findings": findings.all() });
+        let value = findings;
+        printer.show(&Answer { value, raw })?;
+        Ok(exit)
+    }
+}
+
+/// Looks from here to the fleet. What fails keeps those checks away that would only fail for the same reason.
+async fn look(settings: &Settings, to: &mut Findings) {
+    let token = match &settings.token {
+        Some(token) => online::read_token(&token.value),
+        None => Err(Failure::NoToken),
+    };
+    // The way can be looked at by somebody without a token, too.
+    let nobodys = Secret::new("none");
+    let client = match online::client(settings, token.as_ref().unwrap_or(&nobodys)) {
+        Ok(client) => client,
+        Err(failure) => return to.failed("address", &failure),
+    };
+    let arrived = way::look(settings, to).await && service::look(&client, to).await;
+    match token {
+        Err(failure) => to.failed("token", &failure),
+        Ok(_) if !arrived => {}
+        Ok(_) => {
+            if rights::look(&client, to).await.drives_rollouts {
+                fleet::look(&client, to).await;
+            }
+        }
+    }
+}
+
+impl View for Findings {
+    fn sheet(&self, _detail: Detail) -> Sheet {
+        let rows = self.all().iter().flat_map(lines).collect();
+        Sheet::rows(&["", "CHECK", "FOUND"], rows)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let wrong = self
+            .all()
+            .iter()
+            .filter(|finding| finding.state == State::Wrong);
+        wrong.map(|finding| finding.check.to_owned()).collect()
+    }
+}
+
+/// What was found, and below it what to do.
+fn lines(finding: &Finding) -> Vec<Vec<Cell>> {
+    let state = match finding.state {
+        State::Good => Cell::toned("good", Tone::Good),
+        State::Note => Cell::toned("note", Tone::Busy),
+        State::Wrong => Cell::toned("WRONG", Tone::Bad),
+    };
+    let mut lines = vec![vec![
+        state,
+        Cell::new(finding.check),
+        Cell::new(&finding.found),
+    ]];
+    if let Some(mend) = &finding.mend {
+        let what = match finding.state {
+            State::Good | State::Note => format!("hint: {mend}"),
+            State::Wrong => format!("to mend: {mend}"),
+        };
+        lines.push(vec![Cell::new(""), Cell::new(""), Cell::new(what)]);
+    }
+    lines
+}
