@@ -2,4 +2,5 @@
 
 pub mod agent;
 pub mod control;
+pub mod gateway;
 pub mod road;

@@ -142,6 +142,32 @@ pub async fn control_bench() -> Result<PathBuf> {
     find(&built, program)
 }
 
+/// Programs that are to be quick.
+#[derive(Clone, Debug)]
+pub struct Optimised {
+    /// This program.
+    pub own: PathBuf,
+    /// `bc-gateway`.
+    pub gateway: PathBuf,
+}
+
+/// Builds gateway and this program for measuring, in a folder of their own. Without the last optimisations of a release,
+/// which take longer than the measuring.
+pub async fn optimised_gateway() -> Result<Optimised> {
+    let what = ["--package", "bc-gateway", "--package", "packaging"];
+    let bins = ["--bin", "bc-gateway", "--bin", "xtask", "--release"];
+    let mut cargo = cargo_with(&[what.as_slice(), &bins].concat());
+    cargo
+        .args(["--target-dir", "target/bench"])
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    let built = run(cargo).await?;
+    Ok(Optimised {
+        own: find(&built, "xtask")?,
+        gateway: find(&built, "bc-gateway")?,
+    })
+}
+
 /// Builds the agent as it is shipped, one static file, and copies it to `to`.
 pub async fn shipped_agent(to: &Path) -> Result<()> {
     let cargo = shipped_with(&["--package", "bcd", "--profile", "agent"], &agent_flags());

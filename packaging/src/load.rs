@@ -7,13 +7,16 @@
 //! them. [`peers`] speaks to others' brokers in the same way, for comparison.
 
 pub mod authority;
+pub mod crew;
 pub mod fleet;
 pub mod link;
 pub mod peers;
 pub mod plan;
+pub mod publisher;
 pub mod swarm;
 pub mod worker;
 
+mod bare;
 mod conversation;
 mod credentials;
 mod node;
@@ -21,13 +24,23 @@ mod tally;
 
 use std::time::Duration;
 
-use nix::time::{ClockId, clock_gettime};
+use anyhow::Result;
+use nix::{
+    sys::resource::{Resource, getrlimit, setrlimit},
+    time::{ClockId, clock_gettime},
+};
 
 pub use plan::{Manner, Plan, Source, Speech, Status};
 pub use swarm::Swarm;
 
 /// Sessions that one process holds: a process may open 20,000 files on the smallest machines.
 pub const SESSIONS_PER_PROCESS: usize = 18_000;
+
+/// Lets this process, and those that it starts from now on, open as many files as the system allows them.
+pub fn open_files() -> Result<()> {
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    Ok(setrlimit(Resource::RLIMIT_NOFILE, most, most)?)
+}
 
 /// A clock that all processes of a machine read alike, from some moment in the past.
 pub fn monotonic() -> Duration {

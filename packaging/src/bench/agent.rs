@@ -7,7 +7,7 @@
 mod downloads;
 mod figures;
 mod gateway;
-mod kernel;
+pub(super) mod kernel;
 mod node;
 mod peers;
 mod sysupdate;

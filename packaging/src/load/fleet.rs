@@ -8,7 +8,7 @@ use std::{fmt, path::PathBuf, time::Duration};
 use anyhow::{Context, Result, ensure};
 use tokio::time::sleep;
 
-use super::{Manner, Plan, SESSIONS_PER_PROCESS, Source, Speech, Status, worker::Crew};
+use super::{Manner, Plan, SESSIONS_PER_PROCESS, Source, Speech, Status, crew::Crew, open_files};
 use crate::{
     build,
     fleet::{self, Patience, PoolPlan, now},
@@ -85,6 +85,7 @@ pub async fn run(request: &Request, mut tell: impl FnMut(&str)) -> Result<Figure
         "--per-process: expected 1 to {SESSIONS_PER_PROCESS}, found {}",
         request.per_process
     );
+    open_files()?;
     tell("these nodes are simulated: their sessions are real, they install nothing");
     let (control, token, _own) = match &request.control {
         Some((control, file)) => {

@@ -1,6 +1,11 @@
 //! One simulated node's life: connect, hold the session, come back.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io::ErrorKind,
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use bc_protocol::session::{Goodbye, Pace};
@@ -89,7 +94,6 @@ impl Node {
         connect_seq: u64,
         wanted: &mut watch::Receiver<usize>,
     ) -> Result<Ended> {
-        use std::sync::atomic::Ordering::Relaxed;
         let tally = &self.shared.tally;
         let turn = self.shared.opening.acquire().await?;
         let opening = timeout(OPEN_DEADLINE, Box::pin(self.open(connect_seq)));
@@ -161,7 +165,13 @@ impl Node {
         {
             socket.bind((from, 0).into())?;
         }
-        let stream = socket.connect(address).await?;
+        let connected = socket.connect(address).await;
+        if let Err(error) = &connected
+            && error.kind() == ErrorKind::ConnectionRefused
+        {
+            self.shared.tally.refused.fetch_add(1, Relaxed);
+        }
+        let stream = connected?;
         stream.set_nodelay(true)?;
         Ok(stream)
     }

@@ -73,9 +73,7 @@ pub(super) async fn mqtt(
     let mut stream = node.secure(name, stream).await?;
     let said = monotonic();
     let id = format!("n{}", node.shared.plan.first + node.index);
-    let mut connect = b"\0\x04MQTT\x04\x02\0\0".to_vec();
-    text(&mut connect, &id)?;
-    stream.write_all(&packet(0x10, &connect)?).await?;
+    stream.write_all(&mqtt_connect(&id)?).await?;
     let mut peer = Peer::new(Box::new(stream), Speech::Mqtt);
     ensure!(
         peer.until(Peer::mqtt_frame).await? == MQTT_CONNACK,
@@ -97,6 +95,13 @@ pub(super) async fn mqtt(
 pub(super) fn raw(node: &Node, stream: TcpStream, since: Duration) -> Peer {
     node.shared.tally.opened(since, since);
     Peer::new(Box::new(stream), Speech::Raw)
+}
+
+/// An MQTT client's first packet.
+pub(super) fn mqtt_connect(id: &str) -> Result<Vec<u8>> {
+    let mut connect = b"\0\x04MQTT\x04\x02\0\0".to_vec();
+    text(&mut connect, id)?;
+    packet(0x10, &connect)
 }
 
 /// A message to all subscribers of an MQTT broker.

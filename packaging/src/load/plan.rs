@@ -76,6 +76,8 @@ pub struct Status {
     pub opened: u64,
     /// Connections that never became a session.
     pub failed: u64,
+    /// Those of them that nobody listened for.
+    pub refused: u64,
     /// Sessions that ended without having been asked to.
     pub lost: u64,
     /// Specs, or messages of others, that came.
@@ -140,6 +142,7 @@ impl Status {
         self.live += other.live;
         self.opened += other.opened;
         self.failed += other.failed;
+        self.refused += other.refused;
         self.lost += other.lost;
         self.specs += other.specs;
         self.last_spec_ns = self.last_spec_ns.max(other.last_spec_ns);

@@ -7,7 +7,6 @@ use std::{
     io::Write as _,
     path::Path,
     process::Stdio,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -29,6 +28,7 @@ use tokio::{
 use super::{
     Plan, Status, Swarm,
     authority::{Authority, Pair, node_id},
+    bare::Bare,
     link::{Pushes, StandIn},
     monotonic,
 };
@@ -39,6 +39,11 @@ use crate::fleet::now;
 pub enum Role {
     /// Nodes.
     Nodes(Box<Plan>),
+    /// A bare server: it takes connections, and sends the same bytes to each of them in one loop.
+    Raw {
+        /// How many bytes a message has.
+        bytes: usize,
+    },
     /// The other end of one gateway's link.
     StandIn {
         /// Who vouches for both.
@@ -57,7 +62,7 @@ pub enum Order {
     Status,
     /// Begin the spreads anew.
     Forget,
-    /// Push a new spec to each of these minted nodes.
+    /// Push a new spec to each of these minted nodes; a bare server pushes to whoever is connected.
     Push {
         /// The first node's number.
         first: usize,
@@ -66,7 +71,7 @@ pub enum Order {
         /// The spec's generation.
         generation: u64,
     },
-    /// Where does the stand-in listen?
+    /// Where does the stand-in, or the bare server, listen?
     Url,
 }
 
@@ -82,7 +87,7 @@ pub enum Answer {
         /// In nanoseconds.
         began_ns: u64,
     },
-    /// Where the stand-in listens.
+    /// Where it listens.
     Url(String),
     /// It cannot, or is not for that.
     Failed(String),
@@ -114,6 +119,32 @@ impl Worker {
             output: BufReader::new(output).lines(),
             child,
         })
+    }
+
+    /// Where it listens, if it does.
+    pub async fn url(&mut self) -> Result<String> {
+        match self.ask(&Order::Url).await? {
+            Answer::Url(url) => Ok(url),
+            other @ (Answer::Done
+            | Answer::Status(_)
+            | Answer::Pushed { .. }
+            | Answer::Failed(_)) => bail!("expected an address, found {other:?}"),
+        }
+    }
+
+    /// Pushes; gives when it began, by [`monotonic`].
+    pub async fn push(&mut self, nodes: usize, generation: u64) -> Result<Duration> {
+        let order = Order::Push {
+            first: 0,
+            nodes,
+            generation,
+        };
+        match self.ask(&order).await? {
+            Answer::Pushed { began_ns } => Ok(Duration::from_nanos(began_ns)),
+            other @ (Answer::Done | Answer::Status(_) | Answer::Url(_) | Answer::Failed(_)) => {
+                bail!("expected a push, found {other:?}")
+            }
+        }
     }
 
     /// Its process.
@@ -182,6 +213,7 @@ pub async fn serve() -> Result<()> {
     let role = input.recv().await.context("expected a role")?;
     match serde_json::from_str(&role)? {
         Role::Nodes(plan) => nodes(*plan, &mut input).await,
+        Role::Raw { bytes } => bare(bytes, &mut input).await,
         Role::StandIn {
             authority,
             heartbeat_ms,
@@ -247,6 +279,21 @@ async fn stand_in(
     Ok(())
 }
 
+async fn bare(bytes: usize, input: &mut mpsc::Receiver<String>) -> Result<()> {
+    let server = Bare::new(bytes)?;
+    while let Some(order) = input.recv().await {
+        let answer = match serde_json::from_str(&order)? {
+            Order::Url => Answer::Url(server.address()?.to_string()),
+            Order::Push { .. } => Answer::Pushed {
+                began_ns: u64::try_from(server.push()?.as_nanos())?,
+            },
+            other @ (Order::Want(_) | Order::Status | Order::Forget) => misplaced(&other),
+        };
+        say(&answer)?;
+    }
+    Ok(())
+}
+
 fn misplaced(order: &Order) -> Answer {
     Answer::Failed(format!("{order:?} is not for this worker"))
 }
@@ -285,65 +332,3 @@ pub fn spec(generation: u64) -> Result<NodeSpec> {
 
 /// Bytes of a published manifest with two signatures and two platforms.
 const MANIFEST_BYTES: usize = 1900;
-
-/// Workers that together are one swarm.
-pub struct Crew {
-    workers: Vec<Worker>,
-    sizes: Vec<usize>,
-}
-
-impl Crew {
-    /// As many workers as the nodes need, each from an address of loopback of its own where the gateway is on this
-    /// machine.
-    pub async fn start(program: &Path, plan: &Plan, per_process: usize) -> Result<Self> {
-        let program: Arc<Path> = program.into();
-        let (mut workers, mut sizes) = (Vec::new(), Vec::new());
-        let mut first = 0;
-        while first < plan.nodes {
-            let nodes = per_process.min(plan.nodes - first);
-            let host = u8::try_from(workers.len() + 2).context("too many processes")?;
-            let part = Plan {
-                first: plan.first + first,
-                nodes,
-                from: Some([127, 0, 0, host].into()),
-                ..plan.clone()
-            };
-            workers.push(Worker::start(&program, &Role::Nodes(Box::new(part))).await?);
-            sizes.push(nodes);
-            first += nodes;
-        }
-        Ok(Self { workers, sizes })
-    }
-
-    /// Wants that many nodes.
-    pub async fn want(&mut self, mut nodes: usize) -> Result<()> {
-        for (worker, size) in self.workers.iter_mut().zip(&self.sizes) {
-            let part = nodes.min(*size);
-            worker.ask(&Order::Want(part)).await?;
-            nodes -= part;
-        }
-        Ok(())
-    }
-
-    /// Begins the spreads anew.
-    pub async fn forget(&mut self) -> Result<()> {
-        for worker in &mut self.workers {
-            worker.ask(&Order::Forget).await?;
-        }
-        Ok(())
-    }
-
-    /// How things stand, of all together.
-    pub async fn status(&mut self) -> Result<Status> {
-        let mut all = Status::default();
-        for worker in &mut self.workers {
-            all = all.with(worker.status().await?);
-        }
-        Ok(all)
-    }
-
-    /// How many processes there are.
-    pub fn processes(&self) -> usize {
-        self.workers.len()
-    }
-}

@@ -6,16 +6,27 @@ use anyhow::{Context, Result};
 
 /// What a process has used so far.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Used {
+pub(in crate::bench) struct Used {
     /// Times that one of its threads waited for something and was woken.
     pub(super) wakeups: u64,
     /// Nanoseconds on a processor.
-    pub(super) cpu_ns: u64,
+    pub(in crate::bench) cpu_ns: u64,
 }
 
 /// Its memory now: its own, and what it has mapped of files.
-pub(super) fn rss_kib(pid: i32) -> Result<u64> {
+pub(in crate::bench) fn rss_kib(pid: i32) -> Result<u64> {
     status(pid, "VmRSS:")
+}
+
+/// What it has of memory that is no file's; what it shares counts by its share.
+pub(in crate::bench) fn anonymous_kib(pid: i32) -> Result<u64> {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    number(&rollup, "Pss_Anon:")
+}
+
+/// The kernel's own memory, of all that goes on.
+pub(in crate::bench) fn slab_kib() -> Result<u64> {
+    number(&fs::read_to_string("/proc/meminfo")?, "Slab:")
 }
 
 /// The most memory that it has had since [`forget_peak`].
@@ -40,7 +51,7 @@ pub(super) fn written(pid: i32) -> Result<u64> {
 }
 
 /// What all its threads together have used.
-pub(super) fn used(pid: i32) -> Result<Used> {
+pub(in crate::bench) fn used(pid: i32) -> Result<Used> {
     let mut used = Used {
         wakeups: 0,
         cpu_ns: 0,

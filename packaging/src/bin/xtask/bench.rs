@@ -3,10 +3,11 @@
 use std::{
     io::{self, Write},
     path::PathBuf,
+    time::Duration,
 };
 
 use anyhow::{Result, ensure};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use packaging::bench;
 
 use crate::tell;
@@ -45,6 +46,14 @@ pub(crate) enum Bench {
         #[arg(long, value_name = "FILE")]
         agent: Option<PathBuf>,
     },
+    /// What a session costs a gateway: memory, handshakes, ten thousand back after a kill, pushes, heartbeats.
+    ///
+    /// The gateway is optimised, its control a stand-in, the nodes simulated with real TLS sessions. --peers has
+    /// nats-server and mosquitto do the same, over TLS 1.3 with client certificates too; they have to be installed, and
+    /// are started and ended here. Without them there are only the floors: rustls alone, and a bare loop of writes. The
+    /// first time it builds for minutes. Takes three minutes with peers, one without; best on a machine that does nothing
+    /// else.
+    Gateway(GatewayArgs),
     /// Updates of the agent as it is shipped, and with --peers the same by systemd-sysupdate, in the same rounds.
     ///
     /// That runs out of a Debian trixie in a folder, which debootstrap makes where there is none. Needs root.
@@ -59,6 +68,50 @@ pub(crate) enum Bench {
         #[arg(long, value_name = "FILE")]
         agent: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GatewayArgs {
+    /// Beside nats-server and mosquitto.
+    #[arg(long)]
+    peers: bool,
+    /// A quarter of the sessions.
+    #[arg(long)]
+    short: bool,
+    /// How often everything is done; figures are medians.
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Instead of all that, hold 18,000 sessions for so long and look at the gateway's memory.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    soak: Option<Duration>,
+    /// An optimised gateway that was built before; this program should be, too.
+    #[arg(long, value_name = "FILE")]
+    gateway: Option<PathBuf>,
+}
+
+async fn run_gateway(args: GatewayArgs) -> Result<()> {
+    use bench::gateway::{Company, Extent, Order, again};
+    let Some(gateway) = args.gateway else {
+        return again(std::env::args().skip(1)).await;
+    };
+    let order = Order {
+        extent: if args.short {
+            Extent::SHORT
+        } else {
+            Extent::FULL
+        },
+        rounds: args.rounds,
+        company: if args.peers {
+            Company::Peers
+        } else {
+            Company::Floors
+        },
+        soak: args.soak,
+        gateway,
+    };
+    let figures = bench::gateway::run(&order, tell).await?;
+    writeln!(io::stdout(), "{figures}")?;
+    Ok(())
 }
 
 /// Runs one benchmark and prints its figures.
@@ -82,6 +135,7 @@ pub(crate) async fn run(bench: Bench) -> Result<()> {
             let figures = bench::agent::run(extent, agent.as_deref(), tell).await?;
             writeln!(io::stdout(), "{figures}")?;
         }
+        Bench::Gateway(args) => run_gateway(args).await?,
         Bench::Update { peers, root, agent } => {
             let figures = if peers {
                 bench::agent::against_sysupdate(&root, agent.as_deref(), tell)
