@@ -6,11 +6,13 @@
 
 pub mod bench;
 pub mod build;
+pub mod cluster;
 pub mod dist;
 pub mod faults;
 pub mod fleet;
 pub mod fuzz;
 pub mod load;
+pub mod pair;
 pub mod quickstart;
 #[cfg(feature = "simulation")]
 pub mod simulate;

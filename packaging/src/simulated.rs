@@ -1,29 +1,31 @@
-//! A node that only talks: it joins, holds a real session and claims to have upgraded as soon as it is told to.
+//! A node that only talks: it joins, holds real sessions and claims to have upgraded when it is told to.
 //!
-//! It simulates an agent, to measure what carries specs and reports. It installs nothing and proves nothing.
+//! It simulates an agent, to see what carries specs, reports and commands. It comes back at a real agent's pace, keeps
+//! what it said over its sessions, answers every attempt once and does every command once. It installs nothing and
+//! proves nothing.
 
-use std::{sync::Arc, time::Instant};
+mod join;
+mod life;
 
-use anyhow::{Context, Result, bail};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+pub(crate) use join::client;
+
+use anyhow::Result;
 use bc_protocol::{
     digest::Sha256,
+    id::{AttemptId, CommandId},
     platform::Platform,
     sequence::{ReleaseFloor, Sequence},
-    session::{
-        AttemptFacts, Facts, FromGateway, FromNode, Hello, Outcome, ProtocolRange, StatusReport,
-    },
-    spec::{DaemonSection, NodeSpec},
+    session::Facts,
+    version::Version,
 };
-use futures_util::{SinkExt, StreamExt};
-use rustls::{
-    ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-};
-use serde::Deserialize;
-use tokio::{net::TcpStream, sync::mpsc};
-use tokio_tungstenite::{WebSocketStream, tungstenite::Message};
-
-use crate::fleet::now;
+use rustls::ClientConfig;
+use tokio::sync::{mpsc, watch};
 
 /// What happens to a simulated node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,150 +45,154 @@ impl Moment {
     }
 }
 
+/// How a node takes what it is told.
+#[derive(Clone, Debug)]
+pub struct Habits {
+    /// It takes up to so long to upgrade.
+    pub slow: Duration,
+    /// Of a hundred attempts so many fail for good, and which is the attempt's affair.
+    pub failing: u8,
+    /// Whether its floor rises: then a release's sequence is its version's second number.
+    pub floor: Floor,
+    /// It hangs up when this changes, and comes back.
+    pub hang_up: watch::Receiver<u64>,
+}
+
+/// What becomes of a node's floor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Floor {
+    /// It stays where nothing is below it.
+    Lies,
+    /// It rises to what was confirmed.
+    Rises,
+}
+
+impl Default for Habits {
+    /// At once, always well, and with a floor that lies.
+    fn default() -> Self {
+        Self {
+            slow: Duration::ZERO,
+            failing: 0,
+            floor: Floor::Lies,
+            hang_up: watch::channel(0).1,
+        }
+    }
+}
+
+/// What a node wants to be remembered of it: what it was told, and what it did.
+#[derive(Clone, Debug, Default)]
+pub struct Diary(Arc<Mutex<Pages>>);
+
+#[derive(Debug, Default)]
+struct Pages {
+    /// What each generation of its spec said.
+    told: BTreeMap<u64, Told>,
+    /// The attempts that it has ended.
+    ended: BTreeSet<AttemptId>,
+    done: BTreeMap<CommandId, u32>,
+    wrong: Vec<String>,
+}
+
+/// What a spec says that makes its generation.
+type Told = Option<(Version, Sha256, AttemptId)>;
+
+impl Diary {
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What must not have happened to it, and did.
+    pub fn wrong(&self) -> Vec<String> {
+        self.pages().wrong.clone()
+    }
+
+    /// How often it was asked to do a command that it had done.
+    pub fn asked_again(&self) -> u32 {
+        let pages = self.pages();
+        let again = pages.done.values().map(|asked| asked.saturating_sub(1));
+        again.sum()
+    }
+
+    /// I25: one generation is one desired state, whoever computed it.
+    fn told(&self, generation: u64, told: Told) {
+        let mut pages = self.pages();
+        let before = pages.told.entry(generation).or_insert_with(|| told.clone());
+        if *before != told {
+            let wrong =
+                format!("I25: generation {generation} was {before:?}, and {told:?} the next time");
+            pages.wrong.push(wrong);
+        }
+    }
+
+    fn ends(&self, attempt: &AttemptId) -> bool {
+        self.pages().ended.insert(attempt.clone())
+    }
+
+    fn has_ended(&self, attempt: &AttemptId) -> bool {
+        self.pages().ended.contains(attempt)
+    }
+
+    fn asked(&self, command: &CommandId) {
+        let mut pages = self.pages();
+        *pages.done.entry(command.clone()).or_default() += 1;
+    }
+}
+
 /// A node that has joined.
 #[derive(Debug)]
 pub struct SimulatedNode {
-    gateway: String,
+    id: String,
     gateways: Vec<String>,
+    /// The gateway that it asks next, round and round.
+    turn: usize,
     tls: Arc<ClientConfig>,
     facts: Facts,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Joined {
-    certificate: String,
-    authorities: String,
-    gateways: Vec<String>,
+    habits: Habits,
+    diary: Diary,
 }
 
 impl SimulatedNode {
     /// Joins with a token's bearer form.
     pub async fn join(control: &str, token: &str) -> Result<Self> {
-        let key = rcgen::KeyPair::generate()?;
-        let csr = rcgen::CertificateParams::default()
-            .serialize_request(&key)?
-            .pem()?;
-        let request =
-            serde_json::json!({ "csr": csr, "labels": { "cpu.arch": std::env::consts::ARCH } });
-        let joined: Joined = client()?
-            .post(format!("{control}/api/compute/nodes/join"))
-            .bearer_auth(token)
-            .json(&request)
-            .send()
-            .await?
-            .error_for_status()
-            .context("join")?
-            .json()
-            .await?;
-        let first = joined.gateways.first();
+        let joined = join::join(control, token).await?;
         Ok(Self {
-            gateway: first.context("control named no gateway")?.clone(),
+            id: joined.id,
             gateways: joined.gateways,
-            tls: Arc::new(tls(&joined.certificate, &joined.authorities, &key)?),
+            turn: 0,
+            tls: joined.tls,
             facts: facts()?,
+            habits: Habits::default(),
+            diary: Diary::default(),
         })
     }
 
-    /// Through another gateway than the first: they are counted round and round.
+    /// First through another gateway than the first: they are counted round and round.
     #[must_use]
     pub fn through(mut self, number: usize) -> Self {
-        let mut gateways = self.gateways.iter().cycle();
-        if let Some(gateway) = gateways.nth(number) {
-            self.gateway.clone_from(gateway);
-        }
+        self.turn = number;
         self
     }
 
-    /// Holds a session until it ends, and tells what happens.
-    pub async fn run(mut self, moments: mpsc::UnboundedSender<Moment>) -> Result<()> {
-        let mut socket = self.connect().await?;
-        socket.send(self.hello()).await?;
-        let mut number = 0;
-        while let Some(message) = socket.next().await {
-            let Message::Binary(bytes) = message? else {
-                continue;
-            };
-            match FromGateway::decode(&bytes)? {
-                FromGateway::Welcome(_) => moments.send(Moment::Welcomed)?,
-                FromGateway::Spec(spec) => {
-                    let NodeSpec { generation, daemon } = spec?;
-                    self.facts.observed_generation = generation;
-                    let Some(section) = daemon else { continue };
-                    if section.version == self.facts.version {
-                        continue;
-                    }
-                    moments.send(Moment::Told(now()))?;
-                    number += 1;
-                    self.upgraded(section);
-                    let report = StatusReport {
-                        number,
-                        facts: self.facts.clone(),
-                    };
-                    // Noted first: the answer may arrive while the send is still returning.
-                    moments.send(Moment::Reported(now()))?;
-                    socket
-                        .send(Message::Binary(FromNode::Report(report).encode()))
-                        .await?;
-                }
-                FromGateway::Command(_) | FromGateway::Certificate(_) => {}
-                FromGateway::Goodbye(goodbye) => bail!("told to leave: {}", goodbye.message),
-            }
-        }
-        Ok(())
+    /// With other habits.
+    #[must_use]
+    pub fn with(mut self, habits: Habits) -> Self {
+        self.habits = habits;
+        self
     }
 
-    async fn connect(&self) -> Result<WebSocketStream<tokio_rustls::client::TlsStream<TcpStream>>> {
-        let rest = self
-            .gateway
-            .strip_prefix("wss://")
-            .context("the gateway is no wss:// URL")?;
-        let address = rest.split('/').next().unwrap_or(rest);
-        let (host, _) = address
-            .rsplit_once(':')
-            .context("the gateway has no port")?;
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        let name = host
-            .to_owned()
-            .try_into()
-            .context("the gateway's host is no name")?;
-        let tls = tokio_rustls::TlsConnector::from(self.tls.clone())
-            .connect(name, stream)
-            .await?;
-        let (socket, _) = tokio_tungstenite::client_async(&self.gateway, tls).await?;
-        Ok(socket)
+    /// The id that control knows it by.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
-    fn hello(&self) -> Message {
-        let hello = Hello {
-            nonce: rand::random(),
-            protocols: ProtocolRange::CURRENT,
-            connect_seq: 1,
-            facts: self.facts.clone(),
-            commands_in_flight: Vec::new(),
-            labels: [("cpu.arch".to_owned(), std::env::consts::ARCH.to_owned())].into(),
-        };
-        Message::Binary(FromNode::Hello(hello).encode())
+    /// What it remembers; to be read while it lives.
+    pub fn diary(&self) -> Diary {
+        self.diary.clone()
     }
 
-    /// Claims that the section's release runs and was confirmed.
-    fn upgraded(&mut self, section: DaemonSection) {
-        let facts = &mut self.facts;
-        facts.digest = section.sha256;
-        facts.last_attempt = Some(AttemptFacts {
-            id: section.attempt,
-            target: section.version.to_string(),
-            outcome: Outcome::Confirmed,
-            is_final: true,
-            tries: 1,
-            code: String::new(),
-            message: String::new(),
-            exit_status: None,
-            signal: None,
-            log: String::new(),
-        });
-        facts.version = section.version;
+    /// Lives until it is removed, and tells what happens. That nobody listens is nothing to it.
+    pub async fn run(self, moments: mpsc::UnboundedSender<Moment>) -> Result<()> {
+        life::live(self, moments).await
     }
 }
 
@@ -210,29 +216,24 @@ fn facts() -> Result<Facts> {
     })
 }
 
-fn client() -> Result<reqwest::Client> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])?
-        .with_root_certificates(RootCertStore::empty())
-        .with_no_client_auth();
-    Ok(reqwest::Client::builder()
-        .tls_backend_preconfigured(config)
-        .build()?)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn tls(certificate: &str, authorities: &str, key: &rcgen::KeyPair) -> Result<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    for authority in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
-        roots.add(authority?)?;
+    #[test]
+    fn a_generation_that_says_two_things_is_wrong() {
+        let told = |attempt: &str| -> Told {
+            let attempt = AttemptId::derived(&[attempt.as_bytes()]);
+            Some(("1.1.0".parse().unwrap(), Sha256::of(b"x"), attempt))
+        };
+        let diary = Diary::default();
+        diary.told(1, None);
+        diary.told(2, told("a"));
+        diary.told(2, told("a"));
+        assert_eq!(diary.wrong(), Vec::<String>::new());
+        diary.told(2, told("b"));
+        assert_eq!(diary.wrong().len(), 1);
+        diary.told(1, told("a"));
+        assert_eq!(diary.wrong().len(), 2);
     }
-    let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect::<Result<_, _>>()?;
-    let key = PrivateKeyDer::try_from(key.serialize_der())
-        .map_err(|error| anyhow::anyhow!("the node's own key: {error}"))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])?
-        .with_root_certificates(roots)
-        .with_client_auth_cert(chain, key)?;
-    Ok(config)
 }

@@ -3,8 +3,6 @@
 //! Builds control's own program for it, which measures from inside, and runs it on a new SQLite file and on a PostgreSQL of
 //! its own, where one is installed. Gives figures; the worse database counts.
 
-mod cluster;
-
 use std::{
     collections::BTreeMap,
     fmt,
@@ -14,8 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use crate::build;
-use cluster::Cluster;
+use crate::{build, cluster::Cluster};
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]

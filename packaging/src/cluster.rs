@@ -1,7 +1,9 @@
-//! A PostgreSQL server of a measurement's own, which flushes what it commits: no port, no password, a socket in a temporary
-//! folder. It ends with the value.
+//! A PostgreSQL server of one's own, which flushes what it commits: no port, no password, a socket in a temporary folder.
+//!
+//! Takes the programs that are installed, gives a server that ends with the value, and with the thread that made it.
 
 use std::{
+    ffi::OsStr,
     os::unix::fs::chown,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -9,21 +11,23 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 
 /// The superuser inside.
 const USER: &str = "bc";
 
 /// The server.
 #[derive(Debug)]
-pub(super) struct Cluster {
+pub struct Cluster {
     programs: PathBuf,
-    dir: tempfile::TempDir,
     server: Child,
+    // Last: it is written to until the server has ended.
+    dir: tempfile::TempDir,
 }
 
 impl Cluster {
     /// Starts one, if one is installed.
-    pub(super) fn start() -> Result<Option<Self>> {
+    pub fn start() -> Result<Option<Self>> {
         let Some(programs) = programs() else {
             return Ok(None);
         };
@@ -38,39 +42,65 @@ impl Cluster {
         initdb.args(["--locale=C.UTF-8", "--username", USER, "--pgdata"]);
         let made = initdb.arg(&data).stdout(Stdio::null()).status()?;
         ensure!(made.success(), "initdb ended with {made}");
-        let log = std::fs::File::create(dir.path().join("log"))?;
-        let mut server = as_user(&programs.join("postgres"), user);
-        server.arg("-D").arg(&data).arg("-k").arg(dir.path());
-        server.args(["-c", "listen_addresses=", "-c", "shared_buffers=512MB"]);
-        let server = server.stdout(Stdio::null()).stderr(log).spawn()?;
+        let server = serve(&programs, dir.path())?;
         let cluster = Self {
             programs,
-            dir,
             server,
+            dir,
         };
         cluster.wait()?;
         Ok(Some(cluster))
     }
 
+    /// The folder of its socket.
+    pub fn socket(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// Makes an empty database, and gives its address.
-    pub(super) fn create(&self, name: &str) -> Result<String> {
+    pub fn create(&self, name: &str) -> Result<String> {
         let sql = format!("CREATE DATABASE {name}");
-        let made = Command::new(self.programs.join("psql"))
-            .args([
-                "--no-psqlrc",
-                "--quiet",
-                "--username",
-                USER,
-                "--dbname",
-                "postgres",
-            ])
-            .arg("--host")
-            .arg(self.dir.path())
-            .args(["--command", &sql])
-            .status()?;
+        let made = self.psql("postgres").args(["--command", &sql]).status()?;
         ensure!(made.success(), "psql ended with {made}");
         let socket = self.dir.path().display();
         Ok(format!("postgres://{USER}@localhost/{name}?host={socket}"))
+    }
+
+    /// The address of a database on it for whoever comes by a port of this machine that leads to its socket.
+    pub fn url_by(port: u16, database: &str) -> String {
+        format!("postgres://{USER}@127.0.0.1:{port}/{database}?sslmode=disable")
+    }
+
+    /// Says statements, and gives what they answer, without frills.
+    pub async fn sql(&self, database: &str, statements: &str) -> Result<String> {
+        let mut psql = tokio::process::Command::from(self.psql(database));
+        psql.args(["--tuples-only", "--no-align", "--command", statements]);
+        let output = psql.kill_on_drop(true).output().await?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "psql {statements}: {said}");
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    }
+
+    /// The rows of a query, as a JSON list of objects.
+    pub async fn rows(&self, database: &str, query: &str) -> Result<Vec<Value>> {
+        let sql = format!("SELECT coalesce(json_agg(t), '[]') FROM ({query}) t");
+        let rows = self.sql(database, &sql).await?;
+        serde_json::from_str(&rows).with_context(|| format!("what {query} gives"))
+    }
+
+    /// Ends the server as a crash would, and starts it again on what it left.
+    pub fn restart(&mut self) -> Result<()> {
+        self.stop();
+        self.server = serve(&self.programs, self.dir.path())?;
+        self.wait()
+    }
+
+    fn psql(&self, database: &str) -> Command {
+        let mut psql = Command::new(self.programs.join("psql"));
+        psql.args(["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1"]);
+        psql.args(["--username", USER, "--dbname", database, "--host"]);
+        psql.arg(self.dir.path());
+        psql
     }
 
     fn wait(&self) -> Result<()> {
@@ -84,23 +114,43 @@ impl Cluster {
         }
         bail!("expected a server within 30 s, found none")
     }
-}
 
-impl Drop for Cluster {
-    fn drop(&mut self) {
+    fn stop(&mut self) {
         let pid = i32::try_from(self.server.id()).map(nix::unistd::Pid::from_raw);
         if let Ok(pid) = pid {
-            // It may have ended by itself.
+            // At once: whoever is connected loses his connection. It may have ended by itself.
             nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGQUIT).ok();
         }
         self.server.wait().ok();
     }
 }
 
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn serve(programs: &Path, dir: &Path) -> Result<Child> {
+    let log = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(dir.join("log"))?;
+    let mut server = as_user(&programs.join("postgres"), server_user()?);
+    server.arg("-D").arg(dir.join("data")).arg("-k").arg(dir);
+    server.args(["-c", "listen_addresses=", "-c", "shared_buffers=512MB"]);
+    Ok(server.stdout(Stdio::null()).stderr(log).spawn()?)
+}
+
 /// The newest installed that is new enough.
 fn programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
-    let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let number = |path: &Path| {
+        path.file_name()
+            .and_then(OsStr::to_str)?
+            .parse::<u32>()
+            .ok()
+    };
     versions
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.join("bin/initdb").exists())
