@@ -5,6 +5,7 @@
 //! of its own looks at what is on the disk. Builds with one deliberate mistake each show that it would notice.
 
 mod checker;
+pub mod control;
 mod cuts;
 mod explore;
 pub mod ext4;

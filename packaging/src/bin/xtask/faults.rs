@@ -39,6 +39,21 @@ pub(crate) enum Campaign {
         #[arg(long, value_name = "FILE")]
         gateway: Option<PathBuf>,
     },
+    /// Kills and stops two controls on one PostgreSQL, cuts their COMMITs, restarts it, and has operators call all the while.
+    ///
+    /// Nodes are simulated and hold real sessions. The database writes down every move, and after each rollout all of it
+    /// is looked at. Needs PostgreSQL 15 under /usr/lib/postgresql.
+    Control {
+        /// How many rollouts, one after the other.
+        #[arg(long, default_value_t = 200)]
+        rounds: u64,
+        /// Five of them: about a minute.
+        #[arg(long, conflicts_with = "rounds")]
+        short: bool,
+        /// What decides the blows and the calls; another one each time by default.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
     /// Kills and freezes control, gateway, supervisors and nodes at random while rollouts run.
     ///
     /// Every rollout has to complete, and node and control have to agree about it afterwards.
@@ -78,6 +93,11 @@ pub(crate) async fn run(extent: Extent, only: &[Part], campaign: Option<Campaign
             );
             Ok(())
         }
+        Some(Campaign::Control {
+            rounds,
+            short,
+            seed,
+        }) => strike_controls(if short { 5 } else { rounds }, seed).await,
         Some(Campaign::Kills { rounds, seed }) => {
             let seed = seed.unwrap_or_else(rand::random);
             let findings = kills::run(kills::Campaign { rounds, seed }).await?;
@@ -89,6 +109,21 @@ pub(crate) async fn run(extent: Extent, only: &[Part], campaign: Option<Campaign
             Ok(())
         }
     }
+}
+
+async fn strike_controls(rounds: u64, seed: Option<u64>) -> Result<()> {
+    let seed = seed.unwrap_or_else(rand::random);
+    let campaign = faults::control::Campaign { rounds, seed };
+    let Some(findings) = faults::control::run(campaign, tell).await? else {
+        return Ok(());
+    };
+    writeln!(io::stdout(), "{findings}")?;
+    ensure!(
+        findings.violations.is_empty(),
+        "expected no violation; seed {seed}:\n{}",
+        findings.violations.join("\n")
+    );
+    Ok(())
 }
 
 /// Prints the figures; violations and mistakes that nobody noticed are an error.
