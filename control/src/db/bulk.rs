@@ -4,11 +4,13 @@
 //! lists of values, PostgreSQL each column as one array.
 
 use sqlx::{
-    Arguments as _, AssertSqlSafe, SqlSafeStr as _, postgres::PgArguments, sqlite::SqliteArguments,
+    Arguments as _, AssertSqlSafe, Postgres, SqlSafeStr as _, Sqlite, postgres::PgArguments,
+    sqlite::SqliteArguments,
 };
 
 use super::{
     conn::{Conn, Tx},
+    row::Row,
     value::Value,
 };
 
@@ -47,15 +49,16 @@ pub(crate) async fn with_rows<const COLUMNS: usize>(
     sql: &'static str,
     rows: impl ExactSizeIterator<Item = [Value; COLUMNS]>,
 ) -> Result<u64, sqlx::Error> {
-    let (before, after) = sql
-        .split_once(ROWS)
-        .ok_or_else(|| sqlx::Error::Encode(NOWHERE.into()))?;
-    let statement = Statement {
-        before: before.to_owned(),
-        shape: Shape::Named,
-        after: after.to_owned(),
-    };
-    statement.run(tx, rows).await
+    Statement::around_rows(sql)?.run(tx, rows).await
+}
+
+/// As [`with_rows`], and gives the rows that the statement gives.
+pub(crate) async fn fetch_with_rows<const COLUMNS: usize>(
+    conn: &mut Conn,
+    sql: &'static str,
+    rows: impl ExactSizeIterator<Item = [Value; COLUMNS]>,
+) -> Result<Vec<Row>, sqlx::Error> {
+    Statement::around_rows(sql)?.fetch(conn, rows).await
 }
 
 const NOWHERE: &str = "expected a statement that says where its rows stand, found none";
@@ -78,67 +81,105 @@ struct Statement {
 }
 
 impl Statement {
+    fn around_rows(sql: &'static str) -> Result<Self, sqlx::Error> {
+        let (before, after) = sql
+            .split_once(ROWS)
+            .ok_or_else(|| sqlx::Error::Encode(NOWHERE.into()))?;
+        Ok(Self {
+            before: before.to_owned(),
+            shape: Shape::Named,
+            after: after.to_owned(),
+        })
+    }
+
     async fn run<const COLUMNS: usize>(
         &self,
         tx: &mut Tx,
-        rows: impl ExactSizeIterator<Item = [Value; COLUMNS]>,
+        mut rows: impl ExactSizeIterator<Item = [Value; COLUMNS]>,
     ) -> Result<u64, sqlx::Error> {
-        let rows_max = match **tx {
-            Conn::Sqlite(_) => SQLITE_VALUES_MAX / COLUMNS.max(1),
-            Conn::Postgres(_) => POSTGRES_ROWS_MAX,
-        };
+        let rows_max = rows_max::<COLUMNS>(tx);
         let mut written = 0;
-        let mut chunk = Vec::with_capacity(rows.len().min(rows_max));
-        for row in rows {
-            chunk.push(row);
-            if chunk.len() == rows_max {
-                written += self.run_once(tx, std::mem::take(&mut chunk)).await?;
+        loop {
+            let chunk: Vec<_> = rows.by_ref().take(rows_max).collect();
+            if chunk.is_empty() {
+                return Ok(written);
             }
+            written += match &mut **tx {
+                Conn::Sqlite(tx) => {
+                    let done = self.for_sqlite(chunk)?.execute(&mut **tx).await?;
+                    done.rows_affected()
+                }
+                Conn::Postgres(tx) => {
+                    let done = self.for_postgres(chunk)?.execute(&mut **tx).await?;
+                    done.rows_affected()
+                }
+            };
         }
-        Ok(written + self.run_once(tx, chunk).await?)
     }
 
-    async fn run_once<const COLUMNS: usize>(
+    async fn fetch<const COLUMNS: usize>(
         &self,
-        tx: &mut Tx,
+        conn: &mut Conn,
+        mut rows: impl ExactSizeIterator<Item = [Value; COLUMNS]>,
+    ) -> Result<Vec<Row>, sqlx::Error> {
+        let rows_max = rows_max::<COLUMNS>(conn);
+        let mut given = Vec::new();
+        loop {
+            let chunk: Vec<_> = rows.by_ref().take(rows_max).collect();
+            if chunk.is_empty() {
+                break;
+            }
+            match conn {
+                Conn::Sqlite(tx) => {
+                    let rows = self.for_sqlite(chunk)?.fetch_all(&mut **tx).await?;
+                    given.extend(rows.into_iter().map(Row::Sqlite));
+                }
+                Conn::Postgres(tx) => {
+                    let rows = self.for_postgres(chunk)?.fetch_all(&mut **tx).await?;
+                    given.extend(rows.into_iter().map(Row::Postgres));
+                }
+            }
+        }
+        #[cfg(feature = "bench")]
+        crate::bench::rows(given.len());
+        Ok(given)
+    }
+
+    fn for_sqlite<const COLUMNS: usize>(
+        &self,
         rows: Vec<[Value; COLUMNS]>,
-    ) -> Result<u64, sqlx::Error> {
-        if rows.is_empty() {
-            return Ok(0);
-        }
-        match &mut **tx {
-            Conn::Sqlite(tx) => {
-                let sql = AssertSqlSafe(self.around(&values(rows.len(), COLUMNS))).into_sql_str();
-                let mut arguments = SqliteArguments::default();
-                let is_kept = rows.len() <= SQLITE_KEPT_ROWS_MAX;
-                for value in rows.into_iter().flatten() {
-                    match value {
-                        Value::Int(number) => sqlx::Arguments::add(&mut arguments, number),
-                        Value::Text(text) => sqlx::Arguments::add(&mut arguments, text),
-                        Value::Blob(bytes) => sqlx::Arguments::add(&mut arguments, bytes),
-                    }
-                    .map_err(sqlx::Error::Encode)?;
-                }
-                // Its text depends on the number of rows: a cache of long ones would be of no use.
-                let query = sqlx::query_with(sql, arguments).persistent(is_kept);
-                Ok(query.execute(&mut **tx).await?.rows_affected())
+    ) -> Result<sqlx::query::Query<'static, Sqlite, SqliteArguments>, sqlx::Error> {
+        let sql = AssertSqlSafe(self.around(&values(rows.len(), COLUMNS))).into_sql_str();
+        let mut arguments = SqliteArguments::default();
+        let is_kept = rows.len() <= SQLITE_KEPT_ROWS_MAX;
+        for value in rows.into_iter().flatten() {
+            match value {
+                Value::Int(number) => sqlx::Arguments::add(&mut arguments, number),
+                Value::Text(text) => sqlx::Arguments::add(&mut arguments, text),
+                Value::Blob(bytes) => sqlx::Arguments::add(&mut arguments, bytes),
             }
-            Conn::Postgres(tx) => {
-                let columns = columns(rows)?;
-                let sql = AssertSqlSafe(self.around(&arrays(&columns))).into_sql_str();
-                let mut arguments = PgArguments::default();
-                for column in columns {
-                    match column {
-                        Column::Ints(numbers) => arguments.add(numbers),
-                        Column::Texts(texts) => arguments.add(texts),
-                        Column::Blobs(blobs) => arguments.add(blobs),
-                    }
-                    .map_err(sqlx::Error::Encode)?;
-                }
-                let done = sqlx::query_with(sql, arguments).execute(&mut **tx).await?;
-                Ok(done.rows_affected())
-            }
+            .map_err(sqlx::Error::Encode)?;
         }
+        // Its text depends on the number of rows: a cache of long ones would be of no use.
+        Ok(sqlx::query_with(sql, arguments).persistent(is_kept))
+    }
+
+    fn for_postgres<const COLUMNS: usize>(
+        &self,
+        rows: Vec<[Value; COLUMNS]>,
+    ) -> Result<sqlx::query::Query<'static, Postgres, PgArguments>, sqlx::Error> {
+        let columns = columns(rows)?;
+        let sql = AssertSqlSafe(self.around(&arrays(&columns))).into_sql_str();
+        let mut arguments = PgArguments::default();
+        for column in columns {
+            match column {
+                Column::Ints(numbers) => arguments.add(numbers),
+                Column::Texts(texts) => arguments.add(texts),
+                Column::Blobs(blobs) => arguments.add(blobs),
+            }
+            .map_err(sqlx::Error::Encode)?;
+        }
+        Ok(sqlx::query_with(sql, arguments))
     }
 
     fn around(&self, rows: &Rows) -> String {
@@ -154,6 +195,14 @@ impl Statement {
             (Shape::Named, None) => format!("{before}({list}) AS v{after}"),
             (Shape::Named, Some(names)) => format!("{before}{list} AS v ({names}){after}"),
         }
+    }
+}
+
+/// Rows that one statement takes.
+fn rows_max<const COLUMNS: usize>(conn: &Conn) -> usize {
+    match conn {
+        Conn::Sqlite(_) => SQLITE_VALUES_MAX / COLUMNS.max(1),
+        Conn::Postgres(_) => POSTGRES_ROWS_MAX,
     }
 }
 

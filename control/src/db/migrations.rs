@@ -39,6 +39,7 @@ const HISTORY: &[Step] = &[
     step!("fleet/0004_duplicates"),
     step!("event/0002_requests"),
     step!("rollout/0004_rows"),
+    step!("rollout/0005_packs"),
 ];
 
 /// How many there are.

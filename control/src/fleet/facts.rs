@@ -2,8 +2,11 @@
 //!
 //! Takes what a gateway reports, in any order and any number of times, and gives rows that hold the newest of it. A
 //! fact counts only if its pair of connection and report number is greater than the stored one, in the UPDATE's own
-//! condition. It decides nothing about rollouts: their passes read these rows.
+//! condition. It decides nothing about rollouts: their passes read these rows. Facts of many nodes are written together,
+//! each node's in their order.
 
+mod before;
+mod groups;
 mod notice;
 mod restart;
 mod row;
@@ -11,22 +14,19 @@ mod row;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bc_protocol::{
-    id::{GatewayId, NodeId, TenantId},
+    id::{GatewayId, NodeId},
     link::{Event, NodeReport, SessionClosed, SessionOpened},
-    session::Facts,
 };
 use thiserror::Error;
 
 use crate::{
     clock::Moment,
-    db::{
-        Tx,
-        column::{number, parsed, signed},
-        contention::lock_nodes,
-        query, query_scalar,
-    },
+    db::{Tx, column::signed, contention::lock_nodes, query, query_scalar},
     fleet::late,
 };
+use before::{Before, Known};
+use groups::Group;
+use row::{Presence, Reported};
 
 /// What a batch of facts did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,45 +77,59 @@ pub(crate) enum FactsError {
     },
 }
 
-/// Applies a gateway's facts in order, in the caller's transaction.
+/// A gateway's newest link. Nobody begins a newer one until the transaction ends that found it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Newest<'a> {
+    gateway: &'a GatewayId,
+    link: i64,
+}
+
+/// Refuses the facts of a link that a newer one of the same gateway has replaced, perhaps to another process.
+pub(crate) async fn require_newest<'a>(
+    tx: &mut Tx,
+    gateway: &'a GatewayId,
+    link: u64,
+) -> Result<Newest<'a>, FactsError> {
+    let newest = newest(tx, gateway).await?;
+    if newest.link == signed(link) {
+        return Ok(newest);
+    }
+    Err(FactsError::Replaced {
+        link,
+        newest: newest.link,
+    })
+}
+
+/// Applies facts of a gateway's newest link, whichever that is.
 pub(crate) async fn apply(
     tx: &mut Tx,
     gateway: &GatewayId,
     events: &[Event],
     now: Moment,
 ) -> Result<Applied, FactsError> {
-    let from = Source {
-        gateway,
-        link: current_link(tx, gateway).await?,
-        now,
-    };
+    let newest = newest(tx, gateway).await?;
+    apply_from(tx, newest, events, now).await
+}
+
+/// Applies a link's facts, each node's in order, in the caller's transaction.
+pub(crate) async fn apply_from(
+    tx: &mut Tx,
+    Newest { gateway, link }: Newest<'_>,
+    events: &[Event],
+    now: Moment,
+) -> Result<Applied, FactsError> {
+    let from = Source { gateway, link, now };
     let mut applied = Applied::default();
     lock_nodes(tx, &named_by(events)).await?;
-    for event in events {
-        match event {
-            Event::Opened(opened) => open(tx, from, opened, &mut applied).await?,
-            Event::Closed(closed) => close(tx, from, closed, &mut applied).await?,
-            Event::Report(report) => self::report(tx, from, report, &mut applied).await?,
-            Event::Listed => listed(tx, from, &mut applied).await?,
-            // How a command ended is no fact of the node's state.
-            Event::Ended(_) => {}
+    for group in groups::of(events) {
+        match group {
+            Group::Opened(opened) => open_all(tx, from, &opened, &mut applied).await?,
+            Group::Reports(reports) => report_all(tx, from, &reports, &mut applied).await?,
+            Group::Closed(closed) => close_all(tx, from, &closed, &mut applied).await?,
+            Group::Listed => listed(tx, from, &mut applied).await?,
         }
     }
     Ok(applied)
-}
-
-/// Refuses facts of a link that a newer one of the same gateway has replaced, perhaps to another process; and no newer one
-/// begins until the transaction ends.
-pub(crate) async fn require_newest(
-    tx: &mut Tx,
-    gateway: &GatewayId,
-    link: u64,
-) -> Result<(), FactsError> {
-    let newest = current_link(tx, gateway).await?;
-    if newest == signed(link) {
-        return Ok(());
-    }
-    Err(FactsError::Replaced { link, newest })
 }
 
 fn named_by(events: &[Event]) -> BTreeSet<NodeId> {
@@ -192,224 +206,141 @@ struct Session<'a> {
     connect_seq: u64,
 }
 
-async fn current_link(tx: &mut Tx, gateway: &GatewayId) -> Result<i64, sqlx::Error> {
+async fn newest<'a>(tx: &mut Tx, gateway: &'a GatewayId) -> Result<Newest<'a>, sqlx::Error> {
     let link: Option<i64> = query_scalar("SELECT link FROM gateways WHERE id = $1")
         .bind(gateway.as_str())
         .for_share()
         .fetch_optional(&mut **tx)
         .await?;
-    Ok(link.unwrap_or(0))
+    let link = link.unwrap_or(0);
+    Ok(Newest { gateway, link })
 }
 
-async fn open(
+/// Sessions of different nodes that have opened.
+async fn open_all(
     tx: &mut Tx,
     from: Source<'_>,
-    opened: &SessionOpened,
+    opened: &[&SessionOpened],
     applied: &mut Applied,
 ) -> Result<(), FactsError> {
-    let session = Session {
-        node: &opened.node,
-        id: opened.session.as_str(),
-        connect_seq: opened.connect_seq,
-    };
-    let Some(before) = Before::admitted(tx, session, applied).await? else {
-        return Ok(());
-    };
-    let newer = newest(tx, from, session, (opened.report, &opened.facts)).await?;
-    row::name_session(tx, from, session, opened.upgrade_only).await?;
-    row::refresh_labels(tx, session, &opened.labels).await?;
-    // Whoever was named on a link is pushed its spec there, also where nothing about it is new.
-    applied.changed.insert(opened.node.clone());
-    if before.was_with_another(from.gateway) {
-        let node = opened.node.clone();
-        applied.moved.insert(node, opened.connect_seq);
-    }
-    if newer {
-        notice::attempts(tx, &before, &opened.facts, from.now);
-    }
-    restart::note(tx, &before, opened, from.now).await?;
-    notice::presence(tx, &before, from.now).await?;
-    late::look_again(tx, &opened.node).await?;
-    Ok(())
-}
-
-async fn report(
-    tx: &mut Tx,
-    from: Source<'_>,
-    report: &NodeReport,
-    applied: &mut Applied,
-) -> Result<(), FactsError> {
-    let session = Session {
-        node: &report.node,
-        id: report.session.as_str(),
-        connect_seq: report.connect_seq,
-    };
-    let Some(before) = Before::admitted(tx, session, applied).await? else {
-        return Ok(());
-    };
-    if newest(tx, from, session, (report.report, &report.facts)).await? {
-        applied.changed.insert(report.node.clone());
-        if before.held && report.facts.held.is_none() {
-            late::look_again(tx, &report.node).await?;
+    let known = Known::of(tx, opened.iter().map(|opened| &opened.node)).await?;
+    let mut counting = Vec::new();
+    for opened in opened {
+        let session = Session {
+            node: &opened.node,
+            id: opened.session.as_str(),
+            connect_seq: opened.connect_seq,
+        };
+        if let Some(before) = known.admitted(session, applied) {
+            counting.push((*opened, session, before));
         }
-        notice::attempts(tx, &before, &report.facts, from.now);
-        notice::presence(tx, &before, from.now).await?;
     }
-    Ok(())
+    let reports = counting
+        .iter()
+        .map(|(opened, session, _)| Reported::new(*session, opened.report, &opened.facts))
+        .collect::<Result<_, _>>()?;
+    let newer = row::store_newer(tx, from, reports).await?;
+    let named = counting
+        .iter()
+        .map(|(opened, session, _)| (*session, opened.upgrade_only));
+    let presences = row::name_sessions(tx, from, named.collect()).await?;
+    let labels = counting
+        .iter()
+        .map(|(opened, session, before)| (*session, &opened.labels, *before));
+    row::refresh_labels(tx, labels.collect()).await?;
+    for (opened, _, before) in &counting {
+        let node = &opened.node;
+        // Whoever was named on a link is pushed its spec there, also where nothing about it is new.
+        applied.changed.insert(node.clone());
+        if before.was_with_another(from.gateway) {
+            applied.moved.insert(node.clone(), opened.connect_seq);
+        }
+        if newer.contains_key(node) {
+            notice::attempts(tx, before, &opened.facts, from.now);
+        }
+        restart::note(tx, before, opened, from.now).await?;
+        if let Some(now) = presences.get(node) {
+            notice::presence(tx, before, *now, from.now);
+        }
+    }
+    let nodes = counting.iter().map(|(opened, ..)| &opened.node);
+    Ok(late::look_again_all(tx, nodes).await?)
 }
 
-async fn close(
+/// What different nodes report.
+async fn report_all(
     tx: &mut Tx,
     from: Source<'_>,
-    closed: &SessionClosed,
+    reports: &[&NodeReport],
     applied: &mut Applied,
 ) -> Result<(), FactsError> {
-    let session = Session {
-        node: &closed.node,
-        id: closed.session.as_str(),
-        connect_seq: closed.connect_seq,
-    };
-    let Some(before) = Before::read(tx, &closed.node).await? else {
-        return Ok(());
-    };
-    row::end_session(tx, session).await?;
-    if row::go_offline(tx, session, from.now).await? {
-        applied.changed.insert(closed.node.clone());
-        notice::presence(tx, &before, from.now).await?;
+    let known = Known::of(tx, reports.iter().map(|report| &report.node)).await?;
+    let (mut counting, mut reported) = (Vec::new(), Vec::new());
+    for report in reports {
+        let session = Session {
+            node: &report.node,
+            id: report.session.as_str(),
+            connect_seq: report.connect_seq,
+        };
+        if let Some(before) = known.admitted(session, applied) {
+            counting.push((*report, before));
+            reported.push(Reported::new(session, report.report, &report.facts)?);
+        }
     }
-    Ok(())
-}
-
-async fn listed(tx: &mut Tx, from: Source<'_>, applied: &mut Applied) -> Result<(), FactsError> {
-    for node in row::unnamed_go_offline(tx, from).await? {
-        let Some(after) = Before::read(tx, &node).await? else {
+    let newer = row::store_newer(tx, from, reported).await?;
+    let mut let_go = Vec::new();
+    for (report, before) in counting {
+        let Some(now) = newer.get(&report.node) else {
             continue;
         };
-        notice::offline(tx, &after, from.now);
+        applied.changed.insert(report.node.clone());
+        if before.held && report.facts.held.is_none() {
+            let_go.push(&report.node);
+        }
+        notice::attempts(tx, before, &report.facts, from.now);
+        notice::presence(tx, before, *now, from.now);
+    }
+    Ok(late::look_again_all(tx, let_go.into_iter()).await?)
+}
+
+/// Sessions of different nodes that have closed.
+async fn close_all(
+    tx: &mut Tx,
+    from: Source<'_>,
+    closed: &[&SessionClosed],
+    applied: &mut Applied,
+) -> Result<(), FactsError> {
+    let known = Known::of(tx, closed.iter().map(|closed| &closed.node)).await?;
+    let ended: Vec<Session<'_>> = closed
+        .iter()
+        .filter(|closed| known.before(&closed.node).is_some())
+        .map(|closed| Session {
+            node: &closed.node,
+            id: closed.session.as_str(),
+            connect_seq: closed.connect_seq,
+        })
+        .collect();
+    row::end_sessions(tx, &ended).await?;
+    for node in row::go_offline(tx, &ended, from.now).await? {
+        if let Some(before) = known.before(&node) {
+            notice::presence(tx, before, Presence::Offline, from.now);
+        }
         applied.changed.insert(node);
     }
     Ok(())
 }
 
-async fn newest(
-    tx: &mut Tx,
-    from: Source<'_>,
-    session: Session<'_>,
-    (report, facts): (u64, &Facts),
-) -> Result<bool, FactsError> {
-    let json = serde_json::to_string(facts).map_err(|source| FactsError::Encoding {
-        node: session.node.clone(),
-        source,
-    })?;
-    let reported = row::Reported {
-        report,
-        facts,
-        json,
-    };
-    Ok(row::store_if_newer(tx, from, session, reported).await?)
-}
-
-/// What was known of a node before a fact arrived.
-#[derive(Clone, Debug)]
-struct Before {
-    node: NodeId,
-    tenant: TenantId,
-    removed: bool,
-    online: bool,
-    held: bool,
-    /// The start of the daemon that was known last, the one before it, and the digest of the binary that it ran.
-    started: Option<String>,
-    started_before: Option<String>,
-    digest: Option<String>,
-    stored: Option<StoredSession>,
-    attempt: Option<(String, bool)>,
-    version: Option<String>,
-}
-
-#[derive(Clone, Debug)]
-struct StoredSession {
-    connect_seq: u64,
-    gateway: String,
-    id: String,
-}
-
-impl Before {
-    async fn read(tx: &mut Tx, node: &NodeId) -> Result<Option<Self>, sqlx::Error> {
-        let row = query(
-            "SELECT n.tenant, n.removed_at, f.connect_seq, f.session_id, f.gateway_id, f.online, f.version, f.held,
-                    f.started, f.started_before, f.digest,
-                    f.attempt_id, f.attempt_final = 1 OR f.attempt_outcome = 'confirmed' AS attempt_ended
-             FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id WHERE n.id = $1",
-        )
-        .bind(node.as_str())
-        .fetch_optional(&mut **tx)
-        .await?;
-        let Some(row) = row else {
-            return Ok(None);
-        };
-        let session_id: Option<String> = row.try_get("session_id")?;
-        let stored = match session_id {
-            None => None,
-            Some(id) => Some(StoredSession {
-                connect_seq: number(&row, "connect_seq")?,
-                gateway: row.try_get("gateway_id")?,
-                id,
-            }),
-        };
-        let attempt: Option<String> = row.try_get("attempt_id")?;
-        let ended: Option<bool> = row.try_get("attempt_ended")?;
-        Ok(Some(Self {
-            node: node.clone(),
-            tenant: parsed(&row, "tenant")?,
-            removed: row.try_get::<Option<i64>>("removed_at")?.is_some(),
-            online: row.try_get::<Option<bool>>("online")?.unwrap_or(false),
-            held: row.try_get::<Option<&str>>("held")?.is_some(),
-            started: row.try_get("started")?,
-            started_before: row.try_get("started_before")?,
-            digest: row.try_get("digest")?,
-            stored,
-            attempt: attempt.zip(ended),
-            version: row.try_get("version")?,
-        }))
-    }
-
-    /// As [`read`](Self::read), for a fact of a session: none where that session has no say, which is noted.
-    async fn admitted(
-        tx: &mut Tx,
-        session: Session<'_>,
-        applied: &mut Applied,
-    ) -> Result<Option<Self>, sqlx::Error> {
-        let Some(before) = Self::read(tx, session.node)
-            .await?
-            .filter(|before| !before.removed)
-        else {
-            applied.strangers.insert(session.node.clone());
-            return Ok(None);
-        };
-        if let Some(winning) = before.winner_over(session) {
-            applied.superseded.push(Superseded {
-                node: session.node.clone(),
-                connect_seq: session.connect_seq,
-                winning,
-            });
-            return Ok(None);
+/// Everybody has been named: whom this gateway held and has not named is gone.
+async fn listed(tx: &mut Tx, from: Source<'_>, applied: &mut Applied) -> Result<(), FactsError> {
+    let gone = row::unnamed_go_offline(tx, from).await?;
+    let known = Known::of(tx, gone.iter()).await?;
+    for node in gone {
+        if let Some(after) = known.before(&node) {
+            notice::offline(tx, after, from.now);
         }
-        Ok(Some(before))
+        applied.changed.insert(node);
     }
-
-    fn was_with_another(&self, gateway: &GatewayId) -> bool {
-        let stored = self.stored.as_ref().filter(|_| self.online);
-        stored.is_some_and(|stored| stored.gateway != gateway.as_str())
-    }
-
-    /// The counter of the stored session, where that beats `session`. Of two with one counter the first stays: the
-    /// second is a node whose counter went back, and has to count on from there.
-    fn winner_over(&self, session: Session<'_>) -> Option<u64> {
-        let stored = self.stored.as_ref()?;
-        let loses = stored.connect_seq > session.connect_seq
-            || (stored.connect_seq == session.connect_seq && stored.id != session.id);
-        loses.then_some(stored.connect_seq)
-    }
+    Ok(())
 }
 
 #[cfg(test)]

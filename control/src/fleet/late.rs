@@ -48,6 +48,26 @@ pub(crate) async fn look_again(tx: &mut Tx, node: &NodeId) -> Result<(), sqlx::E
     Ok(())
 }
 
+/// As [`look_again`], for many nodes at once.
+pub(crate) async fn look_again_all(
+    tx: &mut Tx,
+    nodes: impl Iterator<Item = &NodeId>,
+) -> Result<(), sqlx::Error> {
+    let nodes: Vec<&NodeId> = nodes.collect();
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let list = serde_json::to_string(&nodes).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    query(
+        "UPDATE late_candidates SET ready = 1
+         WHERE ready = 0 AND node_id IN (SELECT value FROM json_each($1))",
+    )
+    .bind(list)
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
 /// Nothing to do for a node now.
 pub(crate) async fn park(tx: &mut Tx, node: &NodeId) -> Result<(), sqlx::Error> {
     query("UPDATE late_candidates SET ready = 0 WHERE node_id = $1")

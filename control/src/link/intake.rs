@@ -250,9 +250,9 @@ async fn take_once(
     events: &[Event],
 ) -> Result<(Applied, Vec<NodeId>), IntakeError> {
     let mut tx = services.db.begin().await.map_err(IntakeError::Commit)?;
-    facts::require_newest(&mut tx, gateway, number).await?;
+    let newest = facts::require_newest(&mut tx, gateway, number).await?;
     let now = Moment::now();
-    let applied = facts::apply(&mut tx, gateway, events, now).await?;
+    let applied = facts::apply_from(&mut tx, newest, events, now).await?;
     let free = settle(&mut tx, events, &applied, now).await;
     let free = free.map_err(FactsError::from)?;
     tx.commit().await.map_err(IntakeError::Commit)?;

@@ -59,3 +59,7 @@ pub(crate) const NAMED_MAX: usize = 5000;
 
 /// Before what a failed pass was told of is looked at again.
 pub(crate) const PASS_AGAIN: Duration = Duration::from_secs(1);
+
+/// Nodes that wait in one pack. Opening one costs so many small writes, and a rollout of a million has some thousand packs.
+/// Tests' fleets are small, and still have several.
+pub(crate) const PACK_NODES: usize = if cfg!(test) { 3 } else { 128 };

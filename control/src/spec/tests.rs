@@ -6,6 +6,7 @@ mod create;
 pub(crate) mod fleet;
 mod late;
 mod news;
+mod packs;
 mod words;
 
 use std::{sync::Arc, time::Duration};

@@ -9,25 +9,20 @@ use bc_protocol::{
 };
 use serde_json::{Value, json};
 
-use super::Before;
+use super::{Before, row::Presence};
 use crate::{
     clock::Moment,
-    db::{Tx, query_scalar},
+    db::Tx,
     event::outbox::{Draft, publish},
 };
 
 /// Tells that the node came or went, if it did.
-pub(super) async fn presence(tx: &mut Tx, before: &Before, now: Moment) -> Result<(), sqlx::Error> {
-    let online: bool = query_scalar("SELECT online FROM node_facts WHERE node_id = $1")
-        .bind(before.node.as_str())
-        .fetch_one(&mut **tx)
-        .await?;
-    match (before.online, online) {
-        (false, true) => tell(tx, before, "node.online", json!({}), now),
-        (true, false) => offline(tx, before, now),
-        (true, true) | (false, false) => {}
+pub(super) fn presence(tx: &mut Tx, before: &Before, after: Presence, now: Moment) {
+    match (before.online, after) {
+        (false, Presence::Online) => tell(tx, before, "node.online", json!({}), now),
+        (true, Presence::Offline) => offline(tx, before, now),
+        (true, Presence::Online) | (false, Presence::Offline) => {}
     }
-    Ok(())
 }
 
 /// Tells that the node went.

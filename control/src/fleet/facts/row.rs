@@ -1,62 +1,108 @@
-//! The statements that write what a node says. Each carries its own condition, so that it is right whatever was read
-//! before it.
+//! The statements that write what nodes say, of many at once. Each carries its own condition, so that it is right whatever
+//! was read before it.
 
 use std::collections::BTreeMap;
 
 use bc_protocol::{id::NodeId, session::Facts};
 
-use super::{Session, Source};
+use super::{Before, FactsError, Session, Source};
 use crate::{
     clock::Moment,
     db::{
-        Tx,
-        column::{json, signed, undecodable},
-        query, query_scalar,
+        Bind as _, Row, Tx, Value,
+        bulk::{fetch_with_rows, with_rows},
+        column::{parsed, signed, undecodable},
+        query_scalar,
     },
     fleet::change::merged,
 };
 
-/// A report that may be newer than what is stored.
-pub(super) struct Reported<'a> {
-    pub(super) report: u64,
-    pub(super) facts: &'a Facts,
-    pub(super) json: String,
+/// Whether a node can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// It can.
+    Online,
+    /// It cannot.
+    Offline,
 }
 
-/// Stores a report if its connection and number are greater than the stored pair. Tells whether they were.
-pub(super) async fn store_if_newer(
+/// A report that may be newer than what is stored.
+pub(super) struct Reported<'a> {
+    session: Session<'a>,
+    report: u64,
+    facts: &'a Facts,
+    json: String,
+}
+
+impl<'a> Reported<'a> {
+    /// What a session says in its report of that number.
+    pub(super) fn new(
+        session: Session<'a>,
+        report: u64,
+        facts: &'a Facts,
+    ) -> Result<Self, FactsError> {
+        let json = serde_json::to_string(facts).map_err(|source| FactsError::Encoding {
+            node: session.node.clone(),
+            source,
+        })?;
+        Ok(Self {
+            session,
+            report,
+            facts,
+            json,
+        })
+    }
+
+    fn values(self, from: Source<'_>) -> [Value; 20] {
+        let (session, facts) = (self.session, self.facts);
+        let trial = facts.trial.as_ref();
+        let attempt = facts.last_attempt.as_ref();
+        [
+            session.node.as_str().value(),
+            signed(session.connect_seq).value(),
+            signed(self.report).value(),
+            session.id.value(),
+            from.gateway.as_str().value(),
+            from.link.value(),
+            from.now.millis().value(),
+            facts.version.as_str().value(),
+            signed(facts.sequence.get()).value(),
+            facts.digest.to_string().value(),
+            signed(facts.floor.sequence().get()).value(),
+            trial.map(|trial| trial.attempt.as_str()).value(),
+            attempt.map(|attempt| attempt.id.as_str()).value(),
+            attempt.map(|attempt| attempt.outcome.name()).value(),
+            attempt.map(|attempt| attempt.is_final).value(),
+            attempt.map(|attempt| attempt.code.as_str()).value(),
+            attempt.map(|attempt| attempt.message.as_str()).value(),
+            facts.held.as_deref().value(),
+            signed(facts.observed_generation).value(),
+            self.json.value(),
+        ]
+    }
+}
+
+/// Stores the reports of different nodes whose connection and number are greater than the stored pair. Gives those nodes,
+/// and whether each can be reached.
+pub(super) async fn store_newer(
     tx: &mut Tx,
     from: Source<'_>,
-    session: Session<'_>,
-    reported: Reported<'_>,
-) -> Result<bool, sqlx::Error> {
-    let facts = reported.facts;
-    let trial = facts.trial.as_ref();
-    let attempt = facts.last_attempt.as_ref();
-    let written = query(UPSERT)
-        .bind(session.node.as_str())
-        .bind(signed(session.connect_seq))
-        .bind(signed(reported.report))
-        .bind(session.id)
-        .bind(from.gateway.as_str())
-        .bind(from.link)
-        .bind(from.now.millis())
-        .bind(facts.version.as_str())
-        .bind(signed(facts.sequence.get()))
-        .bind(facts.digest.to_string())
-        .bind(signed(facts.floor.sequence().get()))
-        .bind(trial.map(|trial| trial.attempt.as_str()))
-        .bind(attempt.map(|attempt| attempt.id.as_str()))
-        .bind(attempt.map(|attempt| attempt.outcome.name()))
-        .bind(attempt.map(|attempt| attempt.is_final))
-        .bind(attempt.map(|attempt| attempt.code.as_str()))
-        .bind(attempt.map(|attempt| attempt.message.as_str()))
-        .bind(facts.held.as_deref())
-        .bind(signed(facts.observed_generation))
-        .bind(reported.json)
-        .execute(&mut **tx)
-        .await?;
-    Ok(written.rows_affected() == 1)
+    reports: Vec<Reported<'_>>,
+) -> Result<BTreeMap<NodeId, Presence>, sqlx::Error> {
+    let rows = reports.into_iter().map(|report| report.values(from));
+    presences(&fetch_with_rows(tx, UPSERT, rows).await?)
+}
+
+fn presences(rows: &[Row]) -> Result<BTreeMap<NodeId, Presence>, sqlx::Error> {
+    let presences = rows.iter().map(|row| {
+        let presence = if row.try_get("online")? {
+            Presence::Online
+        } else {
+            Presence::Offline
+        };
+        Ok((parsed(row, "node_id")?, presence))
+    });
+    presences.collect()
 }
 
 /// A new session makes the node online, unless it is known to have ended already; a report of the stored one leaves
@@ -65,9 +111,10 @@ const UPSERT: &str = "
 INSERT INTO node_facts (node_id, connect_seq, report, session_id, gateway_id, link, upgrade_only,
     online, since, version, sequence, digest, floor, trial_attempt, attempt_id, attempt_outcome,
     attempt_final, attempt_code, attempt_message, held, observed_generation, facts, reported_at)
-VALUES ($1, $2, $3, $4, $5, $6, 0,
-    (SELECT CASE WHEN ended_seq < $2 THEN 1 ELSE 0 END FROM nodes WHERE id = $1), $7, $8, $9, $10, $11, $12, $13, $14,
-    $15, $16, $17, $18, $19, $20, $7)
+SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, 0,
+    CASE WHEN n.ended_seq < v.column2 THEN 1 ELSE 0 END, v.column7, v.column8, v.column9, v.column10, v.column11,
+    v.column12, v.column13, v.column14, v.column15, v.column16, v.column17, v.column18, v.column19, v.column20, v.column7
+FROM {rows} JOIN nodes n ON n.id = v.column1 WHERE 1 = 1
 ON CONFLICT (node_id) DO UPDATE SET
     connect_seq = excluded.connect_seq, report = excluded.report,
     session_id = excluded.session_id, gateway_id = excluded.gateway_id, link = excluded.link,
@@ -84,98 +131,107 @@ ON CONFLICT (node_id) DO UPDATE SET
     reported_at = excluded.reported_at
 WHERE excluded.connect_seq > node_facts.connect_seq
    OR (excluded.connect_seq = node_facts.connect_seq AND excluded.session_id = node_facts.session_id
-       AND excluded.report > node_facts.report)";
+       AND excluded.report > node_facts.report)
+RETURNING node_id, online";
 
 /// Notes what only the opening of a session tells, and that it lives: also after its gateway was not linked for a while.
-pub(super) async fn name_session(
+/// Gives whether each node can be reached now.
+pub(super) async fn name_sessions(
     tx: &mut Tx,
     from: Source<'_>,
-    session: Session<'_>,
-    upgrade_only: bool,
-) -> Result<(), sqlx::Error> {
-    query(
-        "UPDATE node_facts SET gateway_id = $4, link = $5, upgrade_only = $6,
-             since = CASE WHEN online = 0 AND (SELECT ended_seq < $2 FROM nodes WHERE id = $1)
-                          THEN $7 ELSE since END,
-             online = (SELECT CASE WHEN ended_seq < $2 THEN 1 ELSE 0 END FROM nodes WHERE id = $1)
-         WHERE node_id = $1 AND connect_seq = $2 AND session_id = $3",
-    )
-    .bind(session.node.as_str())
-    .bind(signed(session.connect_seq))
-    .bind(session.id)
-    .bind(from.gateway.as_str())
-    .bind(from.link)
-    .bind(upgrade_only)
-    .bind(from.now.millis())
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
+    named: Vec<(Session<'_>, bool)>,
+) -> Result<BTreeMap<NodeId, Presence>, sqlx::Error> {
+    let rows = named.into_iter().map(|(session, upgrade_only)| {
+        [
+            session.node.as_str().value(),
+            signed(session.connect_seq).value(),
+            session.id.value(),
+            from.gateway.as_str().value(),
+            from.link.value(),
+            upgrade_only.value(),
+            from.now.millis().value(),
+        ]
+    });
+    presences(&fetch_with_rows(tx, NAME_SESSION, rows).await?)
 }
 
-/// Takes the labels of a newer Hello. One without any says nothing about them.
+const NAME_SESSION: &str = "
+    UPDATE node_facts SET gateway_id = v.column4, link = v.column5, upgrade_only = v.column6,
+        since = CASE WHEN node_facts.online = 0 AND n.ended_seq < v.column2 THEN v.column7 ELSE node_facts.since END,
+        online = CASE WHEN n.ended_seq < v.column2 THEN 1 ELSE 0 END
+    FROM {rows} JOIN nodes n ON n.id = v.column1
+    WHERE node_facts.node_id = v.column1 AND node_facts.connect_seq = v.column2 AND node_facts.session_id = v.column3
+    RETURNING node_id, online";
+
+/// Takes the labels of newer Hellos, under what operators have set. One without any says nothing about them.
 pub(super) async fn refresh_labels(
     tx: &mut Tx,
-    session: Session<'_>,
-    labels: &BTreeMap<String, String>,
+    said: Vec<(Session<'_>, &BTreeMap<String, String>, &Before)>,
 ) -> Result<(), sqlx::Error> {
-    if labels.is_empty() {
-        return Ok(());
+    let mut rows = Vec::new();
+    for (session, labels, before) in said {
+        if labels.is_empty() || before.labels_seq >= session.connect_seq {
+            continue;
+        }
+        let both = merged(labels.clone(), &before.set_labels);
+        rows.push([
+            session.node.as_str().value(),
+            signed(session.connect_seq).value(),
+            text(labels)?.value(),
+            text(&both)?.value(),
+        ]);
     }
-    let set = query("SELECT set_labels FROM nodes WHERE id = $1 AND labels_seq < $2")
-        .bind(session.node.as_str())
-        .bind(signed(session.connect_seq))
-        .fetch_optional(&mut **tx)
-        .await?;
-    let Some(set) = set else {
-        return Ok(());
-    };
-    let both = merged(labels.clone(), &json(&set, "set_labels")?);
-    let text = |labels: &BTreeMap<String, String>| {
-        serde_json::to_string(labels).map_err(|error| undecodable("labels", error))
-    };
-    query("UPDATE nodes SET said_labels = $3, labels = $4, labels_seq = $2 WHERE id = $1")
-        .bind(session.node.as_str())
-        .bind(signed(session.connect_seq))
-        .bind(text(labels)?)
-        .bind(text(&both)?)
-        .execute(&mut **tx)
-        .await?;
+    with_rows(tx, REFRESH_LABELS, rows.into_iter()).await?;
     Ok(())
 }
 
-/// Remembers that a session has ended, so that a late or repeated opening does not bring it back.
-pub(super) async fn end_session(tx: &mut Tx, session: Session<'_>) -> Result<(), sqlx::Error> {
-    query(
-        "UPDATE nodes SET ended_seq = $2 WHERE id = $1 AND ended_seq < $2 AND NOT EXISTS (
-             SELECT 1 FROM node_facts
-             WHERE node_id = $1 AND connect_seq = $2 AND session_id <> $3)",
-    )
-    .bind(session.node.as_str())
-    .bind(signed(session.connect_seq))
-    .bind(session.id)
-    .execute(&mut **tx)
-    .await?;
+const REFRESH_LABELS: &str = "
+    UPDATE nodes SET said_labels = v.column3, labels = v.column4, labels_seq = v.column2
+    FROM {rows} WHERE nodes.id = v.column1 AND nodes.labels_seq < v.column2";
+
+fn text(labels: &BTreeMap<String, String>) -> Result<String, sqlx::Error> {
+    serde_json::to_string(labels).map_err(|error| undecodable("labels", error))
+}
+
+/// Remembers that sessions have ended, so that a late or repeated opening does not bring them back.
+pub(super) async fn end_sessions(tx: &mut Tx, sessions: &[Session<'_>]) -> Result<(), sqlx::Error> {
+    with_rows(tx, END_SESSION, sessions.iter().map(named)).await?;
     Ok(())
 }
 
-/// Makes the node offline, unless a newer session holds it. Tells whether it was online.
+const END_SESSION: &str = "
+    UPDATE nodes SET ended_seq = v.column2 FROM {rows}
+    WHERE nodes.id = v.column1 AND nodes.ended_seq < v.column2 AND NOT EXISTS (
+        SELECT 1 FROM node_facts f
+        WHERE f.node_id = v.column1 AND f.connect_seq = v.column2 AND f.session_id <> v.column3)";
+
+/// Makes nodes offline, unless a newer session holds them. Gives those that were online.
 pub(super) async fn go_offline(
     tx: &mut Tx,
-    session: Session<'_>,
+    sessions: &[Session<'_>],
     now: Moment,
-) -> Result<bool, sqlx::Error> {
-    let written = query(
-        "UPDATE node_facts SET online = 0, since = $4
-         WHERE node_id = $1 AND online = 1
-           AND (connect_seq < $2 OR (connect_seq = $2 AND session_id = $3))",
-    )
-    .bind(session.node.as_str())
-    .bind(signed(session.connect_seq))
-    .bind(session.id)
-    .bind(now.millis())
-    .execute(&mut **tx)
-    .await?;
-    Ok(written.rows_affected() == 1)
+) -> Result<Vec<NodeId>, sqlx::Error> {
+    let rows = sessions.iter().map(|session| {
+        let [node, connect_seq, id] = named(session);
+        [node, connect_seq, id, now.millis().value()]
+    });
+    let rows = fetch_with_rows(tx, GO_OFFLINE, rows).await?;
+    rows.iter().map(|row| parsed(row, "node_id")).collect()
+}
+
+const GO_OFFLINE: &str = "
+    UPDATE node_facts SET online = 0, since = v.column4 FROM {rows}
+    WHERE node_facts.node_id = v.column1 AND node_facts.online = 1
+      AND (node_facts.connect_seq < v.column2
+           OR (node_facts.connect_seq = v.column2 AND node_facts.session_id = v.column3))
+    RETURNING node_id";
+
+fn named(session: &Session<'_>) -> [Value; 3] {
+    [
+        session.node.as_str().value(),
+        signed(session.connect_seq).value(),
+        session.id.value(),
+    ]
 }
 
 /// Makes every node offline that this gateway held and has not named on its present link.

@@ -1,5 +1,6 @@
 //! Writes a plan, in the transaction that its snapshot was read in.
 
+mod packs;
 mod rows;
 
 use bc_protocol::id::{RolloutId, TenantId};
@@ -24,6 +25,8 @@ use crate::{
 pub(crate) async fn apply(tx: &mut Tx, snapshot: &Snapshot, plan: &Plan) -> Result<(), StoreError> {
     let head = head(tx, plan).await?;
     rows::apply(tx, plan, head.number).await?;
+    packs::open(tx, plan, head.number).await?;
+    packs::leave(tx, (snapshot, plan), head.number).await?;
     if let Some(trouble) = &plan.sweep {
         sweep(tx, plan, (head.number, trouble)).await?;
     }

@@ -1,6 +1,7 @@
 //! Writes a new rollout: its head, its waves and a row for each node in scope.
 
 mod members;
+mod packs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +12,7 @@ use bc_protocol::{
 };
 
 pub(crate) use members::{members, online};
+use packs::Packer;
 
 use super::{StoreError, freeze, late};
 use crate::{
@@ -220,7 +222,7 @@ async fn insert_waves(tx: &mut Tx, new: &New<'_>, tallies: &[Tally]) -> Result<(
     Ok(())
 }
 
-/// In the order of the table, so that it grows at one end.
+/// In the order of the table, so that it grows at one end. Whoever waits stands in a pack.
 async fn insert_rows(
     tx: &mut Tx,
     (new, pools): (&New<'_>, &BTreeSet<PoolId>),
@@ -232,24 +234,57 @@ async fn insert_rows(
         .fetch_one(&mut **tx)
         .await?;
     let pools = numbers(tx, pools).await?;
-    let mut placed: Vec<(u32, &Member)> = (0..).zip(members).collect();
-    placed.sort_unstable_by_key(|(_, member)| member.number);
-    let rows = placed.iter().map(|(place, member)| {
+    let mut packer = Packer::default();
+    let mut placed = Vec::with_capacity(members.len());
+    for (place, member) in (0..).zip(members) {
+        let wave = waves::wave_at(place, ends);
+        let pool = pools.get(&member.pool).copied().unwrap_or_default();
+        let packed = member.start == RowState::Pending;
+        if packed {
+            packer.add((wave, pool), place, member.number);
+        }
+        placed.push((member, place, wave, pool, packed));
+    }
+    placed.sort_unstable_by_key(|(member, ..)| member.number);
+    let rows = placed.iter().map(|(member, place, wave, pool, packed)| {
         [
             rollout.value(),
             member.number.value(),
             place.value(),
-            pools.get(&member.pool).value(),
-            waves::wave_at(*place, ends).value(),
+            pool.value(),
+            wave.value(),
             member.start.word().value(),
+            packed.value(),
         ]
     });
     insert_many(tx, ROWS, rows).await?;
-    let notes: Vec<_> = placed
+    let packs = packer.finish().into_iter().map(|pack| {
+        let (wave, pool) = pack.of;
+        [
+            rollout.value(),
+            wave.value(),
+            pool.value(),
+            pack.place.value(),
+            pack.nodes.value(),
+        ]
+    });
+    insert_many(tx, PACKS, packs).await?;
+    let touched = placed
         .iter()
-        .filter(|(_, member)| member.start.is_touched())
-        .map(|(_, member)| {
-            // A row that has its node's say from the start needs an attempt for the node's section to name.
+        .map(|(member, ..)| *member)
+        .filter(|member| member.start.is_touched());
+    insert_notes(tx, new, rollout, touched).await
+}
+
+/// A row that has its node's say from the start needs an attempt for the node's section to name.
+async fn insert_notes(
+    tx: &mut Tx,
+    new: &New<'_>,
+    rollout: i64,
+    touched: impl Iterator<Item = &Member>,
+) -> Result<(), sqlx::Error> {
+    let notes: Vec<_> = touched
+        .map(|member| {
             let attempt = first_attempt(&new.terms.id, &member.node);
             [
                 rollout.value(),
@@ -262,7 +297,9 @@ async fn insert_rows(
     insert_many(tx, NOTES, notes.into_iter()).await
 }
 
-const ROWS: &str = "rollout_rows (rollout, node, place, pool, wave, state)";
+const ROWS: &str = "rollout_rows (rollout, node, place, pool, wave, state, packed)";
+
+const PACKS: &str = "rollout_packs (rollout, wave, pool, place, nodes)";
 
 const NOTES: &str = "rollout_notes (rollout, node, attempt, finished_at)";
 

@@ -1,7 +1,8 @@
 //! Reads the rows of the open wave whose turn it is, and no others: what a pass costs must not grow with who waits.
 //!
-//! Of every pool with room it takes as many nodes as may start and a few more. Where few are left in the wave,
-//! and where nothing of it moves any more, it takes all that are left: those are away, and perhaps to be passed over.
+//! Of every pool with room it takes as many nodes as may start and a few more: first those of packs that were opened,
+//! which all stand before the others, then pack after pack. Where few are left in the wave, and where nothing of it moves
+//! any more, it takes all that are left: those are away, and perhaps to be passed over.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use super::{load::Open, node, queries};
 use crate::{
     db::{
         Conn, Row,
-        column::{number, parsed},
+        column::{json, number, parsed},
         query,
     },
     rollout::{
@@ -127,14 +128,59 @@ impl Turn<'_> {
         (pool, room): (&PoolId, u32),
         found: &mut Found,
     ) -> Result<(), sqlx::Error> {
+        let wanted = room.saturating_add(limits::PENDING_SPARE);
         let rows = query(queries::PENDING_OF_POOL)
             .bind(self.open.number)
             .bind(self.open.wave)
             .bind(pool.as_str())
-            .bind(room.saturating_add(limits::PENDING_SPARE))
+            .bind(wanted)
+            .fetch_all(&mut *conn)
+            .await?;
+        take(&rows, found)?;
+        let mut left = wanted.saturating_sub(count(&rows));
+        let mut after = -1;
+        while left > 0 {
+            let Some((last, nodes)) = self.packed(conn, (pool, left), after).await? else {
+                return Ok(());
+            };
+            let rows = query(queries::PENDING_OF)
+                .bind(self.open.number)
+                .bind(nodes)
+                .fetch_all(&mut *conn)
+                .await?;
+            take(&rows, found)?;
+            left = left.saturating_sub(count(&rows));
+            after = last;
+        }
+        Ok(())
+    }
+
+    /// The nodes of the next packs, as many as may hold those that are wanted, and the place of the last pack.
+    async fn packed(
+        self,
+        conn: &mut Conn,
+        (pool, wanted): (&PoolId, u32),
+        after: i64,
+    ) -> Result<Option<(i64, String)>, sqlx::Error> {
+        let nodes_each = u32::try_from(limits::PACK_NODES).unwrap_or(u32::MAX);
+        let packs = query(queries::PACKS_OF_POOL)
+            .bind(self.open.number)
+            .bind(self.open.wave)
+            .bind(pool.as_str())
+            .bind(after)
+            .bind(wanted.div_ceil(nodes_each))
             .fetch_all(conn)
             .await?;
-        take(&rows, found)
+        let Some(last) = packs.last() else {
+            return Ok(None);
+        };
+        let mut nodes: Vec<i64> = Vec::new();
+        for pack in &packs {
+            nodes.extend(json::<Vec<i64>>(pack, "nodes")?);
+        }
+        let nodes =
+            serde_json::to_string(&nodes).map_err(|error| sqlx::Error::Encode(error.into()))?;
+        Ok(Some((last.try_get("place")?, nodes)))
     }
 
     async fn somebody_is_online(self, conn: &mut Conn) -> Result<bool, sqlx::Error> {
@@ -145,6 +191,10 @@ impl Turn<'_> {
             .await?;
         Ok(row.is_some())
     }
+}
+
+fn count(rows: &[Row]) -> u32 {
+    u32::try_from(rows.len()).unwrap_or(u32::MAX)
 }
 
 fn take(rows: &[Row], found: &mut Found) -> Result<(), sqlx::Error> {

@@ -75,41 +75,85 @@ macro_rules! waiting_at {
     };
 }
 
+/// Nodes of one wave that wait, and perhaps some that stood in a pack with them and wait no more.
+macro_rules! all_waiting {
+    () => {
+        "SELECT node FROM rollout_rows
+         WHERE rollout = $1 AND state = 'pending' AND packed = 0 AND wave = $2
+         UNION ALL
+         SELECT CAST(e.value AS BIGINT) FROM rollout_packs k CROSS JOIN json_each(k.nodes) e
+         WHERE k.rollout = $1 AND k.wave = $2"
+    };
+}
+
 /// Every pending row of one wave, in order.
 pub(super) const PENDING: &str = concat!(
-    "WITH i AS MATERIALIZED (
-         SELECT node FROM rollout_rows WHERE rollout = $1 AND state = 'pending' AND wave = $2)",
+    "WITH i AS MATERIALIZED (",
+    all_waiting!(),
+    ")",
     waiting_at!()
 );
 
-/// The first pending rows of one wave and pool whose node can be reached and that nothing else disrupts.
+/// Who of `w` can be reached, and nothing else disrupts him.
+macro_rules! may_start {
+    () => {
+        "m.number = w.node AND v.node_id = m.id AND v.online = 1
+           AND NOT EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = m.id)"
+    };
+}
+
+/// The first pending rows of one wave and pool in no pack whose node can be reached and that nothing else disrupts.
 pub(super) const PENDING_OF_POOL: &str = concat!(
     "WITH i AS MATERIALIZED (
          SELECT w.node FROM rollout_rows w CROSS JOIN nodes m CROSS JOIN node_facts v
-         WHERE w.rollout = $1 AND w.state = 'pending' AND w.wave = $2
-           AND w.pool = (SELECT number FROM pools WHERE id = $3)
-           AND m.number = w.node AND v.node_id = m.id AND v.online = 1
-           AND NOT EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = m.id)
-         ORDER BY w.place LIMIT $4)",
+         WHERE w.rollout = $1 AND w.state = 'pending' AND w.packed = 0 AND w.wave = $2
+           AND w.pool = (SELECT number FROM pools WHERE id = $3) AND ",
+    may_start!(),
+    " ORDER BY w.place LIMIT $4)",
     waiting_at!()
 );
 
-/// Pools of which nodes of one wave wait. They are found one by one in the index, however many nodes each has.
+/// The next packs of a pool behind a place.
+pub(super) const PACKS_OF_POOL: &str = "
+    SELECT place, nodes FROM rollout_packs
+    WHERE rollout = $1 AND wave = $2 AND pool = (SELECT number FROM pools WHERE id = $3) AND place > $4
+    ORDER BY place LIMIT $5";
+
+/// Pending rows of the nodes of the list $2 that can be reached and that nothing else disrupts.
+pub(super) const PENDING_OF: &str = concat!(
+    "WITH i AS MATERIALIZED (
+         SELECT w.node FROM json_each($2) e CROSS JOIN rollout_rows w CROSS JOIN nodes m CROSS JOIN node_facts v
+         WHERE w.rollout = $1 AND w.node = CAST(e.value AS BIGINT) AND w.state = 'pending' AND ",
+    may_start!(),
+    ")",
+    waiting_at!()
+);
+
+/// Pools of which nodes of one wave wait. They are found one by one in the index and among packs, however many nodes each has.
 pub(super) const POOLS_WAITING: &str = "
     WITH RECURSIVE p (pool) AS (
-        SELECT min(pool) FROM rollout_rows WHERE rollout = $1 AND state = 'pending' AND wave = $2
+        SELECT min(pool) FROM rollout_rows WHERE rollout = $1 AND state = 'pending' AND packed = 0 AND wave = $2
         UNION ALL
         SELECT (SELECT min(w.pool) FROM rollout_rows w
-                WHERE w.rollout = $1 AND w.state = 'pending' AND w.wave = $2 AND w.pool > p.pool)
-        FROM p WHERE p.pool IS NOT NULL)
-    SELECT q.id AS pool_id FROM p CROSS JOIN pools q WHERE q.number = p.pool";
+                WHERE w.rollout = $1 AND w.state = 'pending' AND w.packed = 0 AND w.wave = $2 AND w.pool > p.pool)
+        FROM p WHERE p.pool IS NOT NULL),
+    k (pool) AS (
+        SELECT min(pool) FROM rollout_packs WHERE rollout = $1 AND wave = $2
+        UNION ALL
+        SELECT (SELECT min(w.pool) FROM rollout_packs w WHERE w.rollout = $1 AND w.wave = $2 AND w.pool > k.pool)
+        FROM k WHERE k.pool IS NOT NULL),
+    i (pool) AS (SELECT pool FROM p UNION SELECT pool FROM k)
+    SELECT q.id AS pool_id FROM i CROSS JOIN pools q WHERE q.number = i.pool";
 
 /// Somebody of one wave who waits and can be reached.
-pub(super) const PENDING_ONLINE: &str = "
-    SELECT w.place FROM rollout_rows w CROSS JOIN nodes m CROSS JOIN node_facts v
-    WHERE w.rollout = $1 AND w.state = 'pending' AND w.wave = $2 AND m.number = w.node
+pub(super) const PENDING_ONLINE: &str = concat!(
+    "SELECT w.place FROM (",
+    all_waiting!(),
+    ") i CROSS JOIN rollout_rows w CROSS JOIN nodes m CROSS JOIN node_facts v
+    WHERE w.rollout = $1 AND w.node = i.node AND w.state = 'pending' AND m.number = w.node
       AND v.node_id = m.id AND v.online = 1
-    LIMIT 1";
+    LIMIT 1"
+);
 
 /// Pending rows of this wave and later ones whose node is removed, in maintenance or in an archived pool. Read from the few such
 /// nodes, not from the many rows that wait. $3 is the rollout's id, $4 whether maintenance counts.
@@ -168,8 +212,8 @@ pub(super) const UNSTEADY: &str = "
 #[cfg(test)]
 mod tests {
     use super::{
-        FLIGHTS, FLIGHTS_OF, LINGERING, LOST, OUT_OF_SCOPE, PENDING, PENDING_OF_POOL,
-        PENDING_ONLINE, POOLS_WAITING, REACHABLE, TROUBLES, UNSTEADY,
+        FLIGHTS, FLIGHTS_OF, LINGERING, LOST, OUT_OF_SCOPE, PACKS_OF_POOL, PENDING, PENDING_OF,
+        PENDING_OF_POOL, PENDING_ONLINE, POOLS_WAITING, REACHABLE, TROUBLES, UNSTEADY,
     };
     use crate::db::{Conn, query, query_text, tests::fresh};
 
@@ -216,6 +260,8 @@ mod tests {
             (REACHABLE, "nn", "rollout_rows_flying"),
             (PENDING, "nn", "rollout_rows_waiting"),
             (PENDING_OF_POOL, "nntn", "rollout_rows_waiting"),
+            (PACKS_OF_POOL, "nntnn", "wave=? AND pool=? AND place>?"),
+            (PENDING_OF, "nj", "nodes_by_number"),
             (POOLS_WAITING, "nn", "rollout_rows_waiting"),
             (PENDING_ONLINE, "nn", "rollout_rows_waiting"),
             (OUT_OF_SCOPE, "nntn", "nodes_out_of_scope"),
@@ -234,6 +280,8 @@ mod tests {
                         "SCAN i",
                         "SCAN o",
                         "SCAN p",
+                        "SCAN k",
+                        "SCAN e VIRTUAL TABLE",
                         "SCAN json_each",
                         "SCAN CONSTANT ROW",
                     ]
