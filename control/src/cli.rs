@@ -17,6 +17,7 @@ mod config;
 mod contexts;
 mod daemon;
 mod doctor;
+mod dry;
 mod events;
 mod exit;
 mod failure;
@@ -45,6 +46,7 @@ mod tokens;
 mod webhooks;
 mod workflows;
 
+use completions::Answered;
 use exit::Exit;
 use failure::Failure;
 use globals::{Color, Globals};
@@ -127,6 +129,11 @@ enum LocalCommand {
 /// Does what the arguments say.
 #[must_use]
 pub fn main() -> ExitCode {
+    match completions::answer(tree) {
+        Ok(Answered::NotAsked) => {}
+        Ok(Answered::Done) => return Exit::Done.into(),
+        Err(error) => return refuse(&error),
+    }
     let matches = match tree().try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return refuse(&error),
@@ -209,7 +216,7 @@ impl LocalCommand {
             Self::Login(command) => block_on(command.run(flags, environment)),
             Self::Config(command) => command.run(flags, environment),
             Self::Doctor(command) => block_on(command.run(flags, environment)),
-            Self::Completions(command) => command.run(tree()),
+            Self::Completions(command) => command.run(&tree()),
             Self::Man(command) => command.run(tree()),
             Self::Help(command) => command.run(tree()),
         }

@@ -141,7 +141,8 @@ impl Client {
         }
     }
 
-    fn address(&self, method: &str) -> Url {
+    /// Where a method is called.
+    pub(super) fn address(&self, method: &str) -> Url {
         let mut address = self.base.clone();
         let path = self.base.path().trim_end_matches('/');
         address.set_path(&format!("{path}/api/compute/{method}"));

@@ -8,7 +8,7 @@ use super::{
     failure::Failure,
     online::Online,
     print::{Detail, View},
-    sheet::{Cell, Sheet, Tone, printable, second},
+    sheet::{Cell, Sheet, Tone, second},
 };
 use crate::api::command::{Command, CommandState, Commands};
 
@@ -42,22 +42,18 @@ impl View for Command {
             ("node", Cell::new(&self.node_id)),
             ("kind", Cell::new(self.kind)),
             ("payload", Cell::new(payload(self))),
-            ("key", Cell::new(printable(&self.idempotency_key))),
+            ("key", Cell::new(&self.idempotency_key)),
             ("state", state(self.state)),
-            ("code", Cell::optional(self.code.as_deref().map(printable))),
-            (
-                "message",
-                Cell::optional(self.message.as_deref().map(printable)),
-            ),
+            ("code", Cell::optional(self.code.as_ref())),
+            ("message", Cell::optional(self.message.as_ref())),
             ("created", Cell::new(second(self.created_at))),
-            ("created by", Cell::new(printable(&self.created_by))),
+            ("created by", Cell::new(&self.created_by)),
             ("expires", Cell::new(second(self.expires_at))),
             ("dispatched", Cell::optional(self.dispatched_at.map(second))),
             ("finished", Cell::optional(self.finished_at.map(second))),
         ];
         if let Some(report) = &self.report {
-            let lines: Vec<_> = report.lines().map(printable).collect();
-            fields.push(("report", Cell::new(lines.join("\n"))));
+            fields.push(("report", Cell::lines(report)));
         }
         Sheet::fields(fields)
     }
@@ -81,11 +77,11 @@ impl View for Commands {
                     Cell::new(command.kind),
                     state(command.state),
                     Cell::new(second(command.created_at)),
-                    Cell::optional(command.message.as_deref().map(printable)),
+                    Cell::optional_prose(command.message.as_ref()),
                 ];
                 if detail == Detail::Wide {
                     row.extend([
-                        Cell::new(printable(&command.idempotency_key)),
+                        Cell::new(&command.idempotency_key),
                         Cell::new(second(command.expires_at)),
                         Cell::optional(command.finished_at.map(second)),
                     ]);
@@ -114,6 +110,6 @@ fn state(state: CommandState) -> Cell {
 fn payload(command: &Command) -> String {
     match command.kind {
         Kind::Restart => "-".to_owned(),
-        Kind::Upgrade | Kind::Diagnostics => printable(&command.payload.to_string()),
+        Kind::Upgrade | Kind::Diagnostics => command.payload.to_string(),
     }
 }

@@ -54,7 +54,7 @@ fn row(event: &Event, detail: Detail) -> Vec<Cell> {
     ];
     match detail {
         Detail::Brief => {}
-        Detail::Wide => row.extend([Cell::new(event.position), Cell::new(&event.data)]),
+        Detail::Wide => row.extend([Cell::new(event.position), Cell::prose(&event.data)]),
     }
     row
 }

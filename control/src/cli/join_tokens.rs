@@ -60,7 +60,7 @@ impl View for JoinToken {
     fn sheet(&self, _detail: Detail) -> Sheet {
         Sheet::fields(vec![
             ("id", Cell::new(&self.id)),
-            ("pool", Cell::new(&self.pool_id)),
+            ("pool", Cell::pool(&self.pool_id)),
             ("used", Cell::new(used(self))),
             ("expires", Cell::new(second(self.expires_at))),
             ("revoked", Cell::optional(self.revoked_at.map(second))),
@@ -77,7 +77,7 @@ impl View for JoinTokens {
         let rows = self.join_tokens.iter().map(|token| {
             vec![
                 Cell::new(&token.id),
-                Cell::new(&token.pool_id),
+                Cell::pool(&token.pool_id),
                 Cell::new(used(token)),
                 Cell::new(second(token.expires_at)),
                 Cell::optional(token.revoked_at.map(second)),

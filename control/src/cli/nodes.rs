@@ -41,7 +41,7 @@ impl View for Node {
     fn sheet(&self, _detail: Detail) -> Sheet {
         let mut fields = vec![
             ("id", Cell::new(&self.id)),
-            ("pool", Cell::new(&self.pool_id)),
+            ("pool", Cell::pool(&self.pool_id)),
             ("state", presence(self)),
             ("since", Cell::optional(self.since.map(second))),
             ("joined", Cell::new(second(self.joined_at))),
@@ -79,7 +79,7 @@ impl View for RemovedNode {
     fn sheet(&self, _detail: Detail) -> Sheet {
         Sheet::fields(vec![
             ("id", Cell::new(&self.id)),
-            ("pool", Cell::new(&self.pool_id)),
+            ("pool", Cell::pool(&self.pool_id)),
             ("removed", Cell::new(second(self.removed_at))),
         ])
     }
@@ -91,8 +91,8 @@ impl View for RemovedNode {
 
 impl View for Nodes {
     fn sheet(&self, detail: Detail) -> Sheet {
-        let brief = ["ID", "POOL", "VERSION", "STATE", "UPDATE"];
-        let wide = ["SINCE", "SLOT", "FLOOR", "HOSTNAME", "GENERATION"];
+        let brief = ["ID", "HOSTNAME", "POOL", "VERSION", "STATE", "UPDATE"];
+        let wide = ["SINCE", "SLOT", "FLOOR", "GENERATION"];
         let rows = self
             .nodes
             .iter()
@@ -100,17 +100,17 @@ impl View for Nodes {
                 let reported = node.reported.as_ref();
                 let mut row = vec![
                     Cell::new(&node.id),
-                    Cell::new(&node.pool_id),
+                    Cell::optional_prose(node.labels.get("hostname")),
+                    Cell::pool(&node.pool_id),
                     Cell::optional(reported.map(|facts| &facts.version)),
                     presence(node),
-                    reported.map_or_else(|| Cell::new("-"), update),
+                    reported.map_or_else(|| Cell::new("-"), update).as_prose(),
                 ];
                 if detail == Detail::Wide {
                     row.extend([
                         Cell::optional(node.since.map(second)),
                         Cell::optional(reported.and_then(|facts| facts.slot)),
                         Cell::optional(reported.map(|facts| facts.floor.sequence())),
-                        Cell::optional(node.labels.get("hostname")),
                         Cell::new(node.generation),
                     ]);
                 }

@@ -9,17 +9,17 @@ use serde::{Serialize, de::DeserializeOwned};
 use url::Url;
 
 use super::{
-    client::{Client, Roots, is_loopback},
+    client::{CallError, Client, Roots, is_loopback},
     exit::Exit,
     failure::Failure,
     globals::Globals,
     limits::CA_BYTES_MAX,
-    print::{Output, Printer, View},
+    print::{Answer, Output, Printer, View},
     secret::Secret,
     settings::{Cleartext, Environment, Settings, TokenSource, output_at_least},
-    sheet::Headers,
+    sheet::{Headers, PoolNames, Room},
 };
-use crate::api::fleet::{ListPools, Pools};
+use crate::api::fleet::{ListPools, Pool, Pools};
 
 /// A control to talk to, and a way to show what it says.
 #[derive(Clone, Debug)]
@@ -51,8 +51,38 @@ impl Online {
         request: &impl Serialize,
     ) -> Result<Exit, Failure> {
         let answer = self.client.call::<T>(method, request).await?;
-        self.printer.show(&answer)?;
+        self.show_answer(&answer).await?;
         Ok(Exit::Done)
+    }
+
+    /// Shows an answer, pools by their names where people read it.
+    pub(super) async fn show_answer<T: View>(&self, answer: &Answer<T>) -> Result<(), Failure> {
+        let Some((sheet, style)) = self.printer.sheet(answer) else {
+            return Ok(self.printer.show(answer)?);
+        };
+        let sheet = if sheet.has_pools() {
+            sheet.with_pools(&self.pool_names().await, style)
+        } else {
+            sheet
+        };
+        Ok(self.printer.show_sheet(sheet)?)
+    }
+
+    /// Pools' names. Whoever may not look at pools sees their ids.
+    async fn pool_names(&self) -> PoolNames {
+        let pools = self.pools().await.unwrap_or_default();
+        let names = pools
+            .into_iter()
+            .map(|pool| (pool.id.to_string(), pool.name));
+        names.collect()
+    }
+
+    async fn pools(&self) -> Result<Vec<Pool>, CallError> {
+        let request = ListPools {
+            tenant_id: self.client.tenant.clone(),
+        };
+        let pools = self.client.call::<Pools>("pools/list", &request).await?;
+        Ok(pools.value.pools)
     }
 
     /// The pool that people mean by an id or a name.
@@ -60,13 +90,8 @@ impl Online {
         if let Ok(id) = named.parse() {
             return Ok(id);
         }
-        let request = ListPools {
-            tenant_id: self.client.tenant.clone(),
-        };
-        let pools = self.client.call::<Pools>("pools/list", &request).await?;
-        pools
-            .value
-            .pools
+        self.pools()
+            .await?
             .into_iter()
             .find(|pool| pool.name == named && pool.archived_at.is_none())
             .map(|pool| pool.id)
@@ -115,6 +140,7 @@ fn printer_of(flags: &Globals, output: Output) -> Printer {
         } else {
             Headers::Shown
         },
+        room: Room::of_stdout(),
     }
 }
 

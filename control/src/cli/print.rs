@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     query::{Query, QueryError},
-    sheet::{Headers, Sheet},
+    sheet::{Headers, PoolStyle, Room, Sheet},
 };
 
 /// How to print answers.
@@ -79,8 +79,10 @@ pub(super) struct Printer {
     pub output: Output,
     /// this part only,
     pub query: Option<Query>,
-    /// with or without the first line.
+    /// with or without the first line,
     pub headers: Headers,
+    /// and no wider than this.
+    pub room: Room,
 }
 
 /// Why an answer was not printed.
@@ -97,6 +99,20 @@ pub(super) enum PrintError {
 }
 
 impl Printer {
+    /// What people would see of an answer, and how pools are called there; nothing where it is not asked for.
+    pub(super) fn sheet<T: View>(&self, answer: &Answer<T>) -> Option<(Sheet, PoolStyle)> {
+        match (self.output, &self.query) {
+            (Output::Table, None) => Some((answer.value.sheet(Detail::Brief), PoolStyle::Name)),
+            (Output::Wide, None) => Some((answer.value.sheet(Detail::Wide), PoolStyle::NameAndId)),
+            (Output::Json | Output::Yaml | Output::Name, _) | (_, Some(_)) => None,
+        }
+    }
+
+    /// Prints a sheet.
+    pub(super) fn show_sheet(&self, sheet: Sheet) -> Result<(), PrintError> {
+        write_out(&sheet.text(self.headers, self.room))
+    }
+
     /// Prints an answer.
     pub(super) fn show<T: View>(&self, answer: &Answer<T>) -> Result<(), PrintError> {
         write_out(&self.text(answer)?)
@@ -123,15 +139,16 @@ impl Printer {
     }
 
     fn text<T: View>(&self, answer: &Answer<T>) -> Result<String, PrintError> {
+        if let Some((sheet, _)) = self.sheet(answer) {
+            return Ok(sheet.text(self.headers, self.room));
+        }
         match (self.output, &self.query) {
             (Output::Json, _) => json(&self.picked(&answer.raw)?),
             (Output::Yaml, _) => yaml(&self.picked(&answer.raw)?),
             (Output::Table | Output::Wide | Output::Name, Some(query)) => {
                 plain(&query.pick(&answer.raw)?)
             }
-            (Output::Table, None) => Ok(answer.value.sheet(Detail::Brief).text(self.headers)),
-            (Output::Wide, None) => Ok(answer.value.sheet(Detail::Wide).text(self.headers)),
-            (Output::Name, None) => Ok(lines(&answer.value.names())),
+            (Output::Table | Output::Wide | Output::Name, None) => Ok(lines(&answer.value.names())),
         }
     }
 
@@ -220,6 +237,7 @@ mod tests {
             output,
             query: query.map(|path| path.parse().unwrap()),
             headers: Headers::Hidden,
+            room: Room::Unbounded,
         };
         let raw = json!({"id": "a", "share": 0.05, "list": ["x", 1], "new": {"to": "us"}});
         printer.text(&Answer { value: Named, raw }).unwrap()

@@ -1,19 +1,42 @@
 //! What people see of an answer: lines of fields, and tables.
 //!
 //! Takes cells, gives text with aligned columns. What others wrote (names, reasons, errors) is escaped: a label must
-//! not move the cursor of the terminal that lists it.
+//! not move the cursor of the terminal that lists it. On a terminal, free text is clipped in tables and broken in
+//! fields, so that 500 characters of it leave the rest in its place.
 
-use std::fmt::Display;
+use std::{collections::BTreeMap, fmt::Display};
 
+use bc_protocol::id::PoolId;
 use comfy_table::{Cell as Drawn, Color, ContentArrangement, Table, presets::NOTHING};
+use dialoguer::console::measure_text_width;
+
+mod printable;
+mod room;
 
 use crate::clock::Moment;
+pub(super) use printable::printable;
+pub(super) use room::Room;
+
+/// Between two columns.
+const GAP: usize = 2;
 
 /// One cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
     text: String,
     tone: Tone,
+    kind: Kind,
+}
+
+/// What a cell holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// What is copied, compared or counted: shown whole.
+    Word,
+    /// What is read: as long as there is room.
+    Prose,
+    /// The id of a pool, which people know by its name.
+    Pool,
 }
 
 /// How a cell should strike the eye.
@@ -29,6 +52,9 @@ pub(super) enum Tone {
     Bad,
 }
 
+/// Pools' names by their ids.
+pub(super) type PoolNames = BTreeMap<String, String>;
+
 impl Cell {
     /// A cell without colour.
     pub(super) fn new(content: impl Display) -> Self {
@@ -40,12 +66,65 @@ impl Cell {
         Self {
             text: printable(&content.to_string()),
             tone,
+            kind: Kind::Word,
         }
     }
 
     /// What may be absent: a dash then.
     pub(super) fn optional(content: Option<impl Display>) -> Self {
         content.map_or_else(|| Self::new("-"), Self::new)
+    }
+
+    /// What somebody wrote, or a program said, at any length.
+    pub(super) fn prose(content: impl Display) -> Self {
+        Self::new(content).as_prose()
+    }
+
+    /// The same where it may be absent.
+    pub(super) fn optional_prose(content: Option<impl Display>) -> Self {
+        Self::optional(content).as_prose()
+    }
+
+    /// Text whose lines stay lines.
+    pub(super) fn lines(content: &str) -> Self {
+        let lines: Vec<String> = content.trim_end().lines().map(printable).collect();
+        Self {
+            text: lines.join("\n"),
+            tone: Tone::Plain,
+            kind: Kind::Prose,
+        }
+    }
+
+    /// A pool.
+    pub(super) fn pool(id: &PoolId) -> Self {
+        Self {
+            kind: Kind::Pool,
+            ..Self::new(id)
+        }
+    }
+
+    /// This cell as one that may be clipped.
+    pub(super) fn as_prose(self) -> Self {
+        Self {
+            kind: Kind::Prose,
+            ..self
+        }
+    }
+
+    fn named(&mut self, names: &PoolNames, style: PoolStyle) {
+        if self.kind != Kind::Pool {
+            return;
+        }
+        let Some(name) = names.get(&self.text) else {
+            return;
+        };
+        let name = printable(name);
+        self.text = match style {
+            PoolStyle::Name => name,
+            PoolStyle::NameAndId => format!("{name} ({})", self.text),
+        };
+        // Its name is known now: another pool's may look like its id.
+        self.kind = Kind::Word;
     }
 
     fn drawn(self) -> Drawn {
@@ -57,6 +136,15 @@ impl Cell {
             Tone::Bad => cell.fg(Color::DarkRed),
         }
     }
+}
+
+/// How a pool is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PoolStyle {
+    /// Where there is little room.
+    Name,
+    /// Where there is more.
+    NameAndId,
 }
 
 /// Whether a table says what its columns are.
@@ -76,6 +164,7 @@ pub(super) struct Sheet {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
+    Sentence(Cell),
     Fields(Vec<(&'static str, Cell)>),
     Rows {
         header: Vec<&'static str>,
@@ -84,6 +173,13 @@ enum Part {
 }
 
 impl Sheet {
+    /// A sentence.
+    pub(super) fn sentence(content: impl Display) -> Self {
+        Self {
+            parts: vec![Part::Sentence(Cell::prose(content))],
+        }
+    }
+
     /// One line a field.
     pub(super) fn fields(fields: Vec<(&'static str, Cell)>) -> Self {
         Self {
@@ -113,19 +209,50 @@ impl Sheet {
         self
     }
 
+    /// Whether it would be easier to read with the names of pools.
+    pub(super) fn has_pools(&self) -> bool {
+        let is_pool = |cell: &Cell| cell.kind == Kind::Pool;
+        self.parts.iter().any(|part| match part {
+            Part::Sentence(_) => false,
+            Part::Fields(fields) => fields.iter().any(|(_, cell)| is_pool(cell)),
+            Part::Rows { rows, .. } => rows.iter().flatten().any(is_pool),
+        })
+    }
+
+    /// The same with the names of pools: beside their ids in fields, and as `style` says in tables.
+    #[must_use]
+    pub(super) fn with_pools(mut self, names: &PoolNames, style: PoolStyle) -> Self {
+        for part in &mut self.parts {
+            match part {
+                Part::Sentence(_) => {}
+                Part::Fields(fields) => {
+                    for (_, cell) in fields {
+                        cell.named(names, PoolStyle::NameAndId);
+                    }
+                }
+                Part::Rows { rows, .. } => {
+                    for cell in rows.iter_mut().flatten() {
+                        cell.named(names, style);
+                    }
+                }
+            }
+        }
+        self
+    }
+
     /// The text. Colours are in it; whoever writes it takes them out where they are not wanted.
-    pub(super) fn text(self, headers: Headers) -> String {
+    pub(super) fn text(self, headers: Headers, room: Room) -> String {
         let parts: Vec<String> = self
             .parts
             .into_iter()
-            .map(|part| part.text(headers))
+            .map(|part| part.text(headers, room))
             .collect();
         parts.join("\n")
     }
 }
 
 impl Part {
-    fn text(self, headers: Headers) -> String {
+    fn text(self, headers: Headers, room: Room) -> String {
         let mut table = Table::new();
         table
             .load_style(NOTHING)
@@ -133,12 +260,17 @@ impl Part {
             .enforce_styling()
             .style_text_only();
         match self {
+            Self::Sentence(cell) => return format!("{}\n", room.wrap(&cell.text)),
             Self::Fields(fields) => {
-                for (name, cell) in fields {
+                let names = fields.iter().map(|(name, _)| name.len() + ":".len() + GAP);
+                let room = room.beside(names.max().unwrap_or(0));
+                for (name, mut cell) in fields {
+                    cell.text = room.wrap(&cell.text);
                     table.add_row(vec![Drawn::new(format!("{name}:")), cell.drawn()]);
                 }
             }
-            Self::Rows { header, rows } => {
+            Self::Rows { header, mut rows } => {
+                clip(&header, &mut rows, room);
                 if headers == Headers::Shown {
                     table.set_header(header);
                 }
@@ -157,29 +289,40 @@ impl Part {
     }
 }
 
+/// Clips free text to what the other columns leave.
+fn clip(header: &[&'static str], rows: &mut [Vec<Cell>], room: Room) {
+    if room == Room::Unbounded {
+        return;
+    }
+    let mut widths: Vec<usize> = header.iter().map(|name| name.len() + GAP).collect();
+    let mut prose = vec![false; header.len()];
+    for row in rows.iter() {
+        for ((cell, width), prose) in row.iter().zip(&mut widths).zip(&mut prose) {
+            if cell.kind == Kind::Prose {
+                *prose = true;
+            } else {
+                *width = (*width).max(measure_text_width(&cell.text) + GAP);
+            }
+        }
+    }
+    let taken = widths.iter().zip(&prose).filter(|(_, prose)| !**prose);
+    let taken: usize = taken.map(|(width, _)| *width).sum();
+    let free = prose.iter().filter(|prose| **prose).count();
+    let room = room
+        .beside(taken + free.saturating_sub(1) * GAP)
+        .shared(free);
+    for cell in rows.iter_mut().flatten() {
+        if cell.kind == Kind::Prose {
+            cell.text = room.clip(&cell.text).into_owned();
+        }
+    }
+}
+
 /// A moment to the second: what people compare with their own clock.
 pub(super) fn second(moment: Moment) -> String {
     moment
         .timestamp()
         .map_or_else(|_| moment.to_string(), |second| second.to_string())
-}
-
-/// The text with everything escaped that is not for reading.
-pub(super) fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() || is_bidirectional(character) {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
-}
-
-/// Characters that change the order in which others are shown: what one reads is then not what is there.
-fn is_bidirectional(character: char) -> bool {
-    matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
 }
 
 #[cfg(test)]
@@ -204,9 +347,13 @@ mod tests {
         )
     }
 
+    fn text(sheet: Sheet) -> String {
+        sheet.text(Headers::Shown, Room::Unbounded)
+    }
+
     #[test]
     fn columns_are_aligned_and_escapes_are_harmless() {
-        insta::assert_snapshot!(sheet().text(Headers::Shown), @r"
+        insta::assert_snapshot!(text(sheet()), @r"
         ID            STATE    REASON
         rollout_1     running  -
         rollout_long  paused   wave 2\u{1b}[2Jfailed
@@ -215,7 +362,8 @@ mod tests {
 
     #[test]
     fn without_headers_every_line_is_a_row() {
-        assert_eq!(sheet().text(Headers::Hidden).lines().count(), 2);
+        let text = sheet().text(Headers::Hidden, Room::Unbounded);
+        assert_eq!(text.lines().count(), 2);
     }
 
     #[test]
@@ -226,7 +374,7 @@ mod tests {
                 ("version", Cell::new("1.0.0")),
             ])
         };
-        insta::assert_snapshot!(fields().above(sheet()).text(Headers::Shown), @r"
+        insta::assert_snapshot!(text(fields().above(sheet())), @r"
         id:       x
         version:  1.0.0
 
@@ -239,8 +387,54 @@ mod tests {
     }
 
     #[test]
-    fn order_changing_characters_show_themselves() {
-        assert_eq!(printable("a\u{202e}b\nc"), "a\\u{202e}b\\nc");
-        assert_eq!(printable("größer 🚀"), "größer 🚀");
+    fn a_long_reason_leaves_tables_and_fields_whole() {
+        let reason = "the canary lost its disk ".repeat(20);
+        let row = |id: &str| {
+            vec![
+                Cell::new(id),
+                Cell::prose(&reason),
+                Cell::toned("paused", Tone::Plain),
+            ]
+        };
+        let rows = Sheet::rows(&["ID", "REASON", "STATE"], vec![row("a"), row("bc")]);
+        let fields = Sheet::fields(vec![
+            ("id", Cell::new("x")),
+            ("why", Cell::prose(&reason[..60])),
+        ]);
+        insta::assert_snapshot!(fields.above(rows).text(Headers::Shown, Room::Columns(44)), @r"
+        id:   x
+        why:  the canary lost its disk the canary
+              lost its disk the canary
+
+        ID  REASON                            STATE
+        a   the canary lost its disk the ca…  paused
+        bc  the canary lost its disk the ca…  paused
+        ");
+    }
+
+    #[test]
+    fn pools_are_called_by_their_names() {
+        let id: PoolId = format!("pool_{:026}", 1).parse().unwrap();
+        let names = PoolNames::from([(id.to_string(), "edge\u{1b}".to_owned())]);
+        let sheet = Sheet::fields(vec![("pool", Cell::pool(&id))])
+            .above(Sheet::rows(&["POOL"], vec![vec![Cell::pool(&id)]]));
+        assert!(sheet.has_pools());
+        insta::assert_snapshot!(text(sheet.clone().with_pools(&names, PoolStyle::Name)), @r"
+        pool:  edge\u{1b} (pool_00000000000000000000000001)
+
+        POOL
+        edge\u{1b}
+        ");
+        let unknown = sheet.clone().with_pools(&PoolNames::new(), PoolStyle::Name);
+        assert_eq!(unknown, sheet);
+    }
+
+    #[test]
+    fn reports_keep_their_lines_and_nothing_else() {
+        let fields = Sheet::fields(vec![("report", Cell::lines("a\n  b\u{1b}[1m\n"))]);
+        insta::assert_snapshot!(text(fields), @r"
+        report:  a
+                   b\u{1b}[1m
+        ");
     }
 }

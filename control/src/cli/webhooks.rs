@@ -133,7 +133,7 @@ fn row(delivery: &Delivery, detail: Detail) -> Vec<Cell> {
         state,
         Cell::new(delivery.attempts),
         Cell::optional(delivery.next_attempt_at.map(second)),
-        Cell::optional(last),
+        Cell::optional_prose(last),
     ];
     match detail {
         Detail::Brief => {}

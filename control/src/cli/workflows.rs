@@ -53,7 +53,7 @@ impl View for Workflow {
         Sheet::fields(vec![
             ("id", Cell::new(&self.id)),
             ("node", Cell::new(&self.node_id)),
-            ("pool", Cell::new(&self.pool_id)),
+            ("pool", Cell::pool(&self.pool_id)),
             ("kind", Cell::new(&self.kind)),
             ("state", state(self.state)),
             ("reason", Cell::optional(self.reason.as_ref())),
@@ -92,10 +92,10 @@ impl View for Workflows {
                 ];
                 if detail == Detail::Wide {
                     row.extend([
-                        Cell::new(&workflow.pool_id),
+                        Cell::pool(&workflow.pool_id),
                         Cell::new(&workflow.created_by),
                         Cell::optional(workflow.finished_at.map(second)),
-                        Cell::optional(workflow.reason.as_ref()),
+                        Cell::optional_prose(workflow.reason.as_ref()),
                     ]);
                 }
                 row

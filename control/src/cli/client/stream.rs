@@ -15,34 +15,43 @@ use crate::{
     cli::limits::{EVENT_BYTES_MAX, STREAM_SILENCE_MAX},
 };
 
+/// As browsers send it, too.
+const LAST_EVENT_ID: &str = "last-event-id";
+
 /// Events as they come.
 #[derive(Debug)]
 pub(in crate::cli) struct EventStream {
     client: Client,
     response: Response,
     buffer: Vec<u8>,
+    last: Option<u64>,
 }
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Told {
-    /// Where a later watch goes on.
-    pub id: Option<u64>,
+    /// Its position: where a later watch goes on.
+    id: Option<u64>,
     /// The event's object.
     pub data: Value,
 }
 
 impl Client {
-    /// Watches events from behind a position on, or from now on.
+    /// Watches events from behind the last that was seen on, or else as the request says.
     pub(in crate::cli) async fn watch(
         &self,
         request: &WatchEvents,
+        last: Option<u64>,
     ) -> Result<EventStream, CallError> {
         const METHOD: &str = "events/watch";
-        let asked = self
+        let mut asked = self
             .http
             .post(self.address(METHOD))
-            .header(AUTHORIZATION, self.authorization.clone())
+            .header(AUTHORIZATION, self.authorization.clone());
+        if let Some(last) = last {
+            asked = asked.header(LAST_EVENT_ID, last);
+        }
+        let asked = asked
             // It lasts as long as somebody watches; silence is what ends it.
             .timeout(Duration::from_secs(365 * 24 * 60 * 60))
             .json(request)
@@ -57,6 +66,7 @@ impl Client {
                 client: self.clone(),
                 response,
                 buffer: Vec::new(),
+                last,
             });
         }
         let request = super::request_id(&response);
@@ -69,11 +79,17 @@ impl Client {
 }
 
 impl EventStream {
+    /// The last event that was seen: where another stream goes on.
+    pub(in crate::cli) fn last(&self) -> Option<u64> {
+        self.last
+    }
+
     /// The next event; nothing where the server has ended the stream.
     pub(in crate::cli) async fn next(&mut self) -> Result<Option<Told>, CallError> {
         loop {
             while let Some(block) = next_block(&mut self.buffer) {
                 if let Some(told) = told(&block) {
+                    self.last = told.id.or(self.last);
                     return Ok(Some(told));
                 }
             }

@@ -13,7 +13,7 @@ use super::watch::{WatchFlags, or_show};
 use crate::{
     api::command::{Command, CreateCommand, Payload},
     chance,
-    cli::{exit::Exit, failure::Failure, online::Online, span},
+    cli::{dry::DryRun, exit::Exit, failure::Failure, online::Online, span},
     clock::Moment,
 };
 
@@ -41,6 +41,8 @@ pub(in crate::cli) struct Create {
     expires: Option<Duration>,
     #[command(flatten)]
     watch: WatchFlags,
+    #[command(flatten)]
+    dry_run: DryRun,
 }
 
 impl Create {
@@ -55,6 +57,9 @@ impl Create {
             idempotency_key: Some(self.key.unwrap_or_else(fresh_key)),
             expires_in_seconds: self.expires.map(|span| span.as_secs_f64()),
         };
+        if self.dry_run.is_wanted() {
+            return DryRun::show(online, "commands/create", &request);
+        }
         let made = online
             .client
             .call_until_answered::<Command>("commands/create", &request)

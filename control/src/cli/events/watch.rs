@@ -62,10 +62,11 @@ impl Watch {
     }
 }
 
-async fn watch(online: &Online, mut request: WatchEvents) -> Result<Exit, Failure> {
+async fn watch(online: &Online, request: WatchEvents) -> Result<Exit, Failure> {
     let mut alone = Stopwatch::start();
+    let mut last = None;
     loop {
-        match connection(online, &mut request, &mut alone).await {
+        match connection(online, &request, (&mut last, &mut alone)).await {
             Err(Failure::Call(error)) if error.is_passing() && alone.elapsed() < WATCH_PATIENCE => {
                 if !online.printer.is_for_programs() {
                     note(&format!("{}; trying again", printable(&error.to_string())));
@@ -81,14 +82,14 @@ async fn watch(online: &Online, mut request: WatchEvents) -> Result<Exit, Failur
 
 async fn connection(
     online: &Online,
-    request: &mut WatchEvents,
-    alone: &mut Stopwatch,
+    request: &WatchEvents,
+    (last, alone): (&mut Option<u64>, &mut Stopwatch),
 ) -> Result<(), Failure> {
-    let mut stream = online.client.watch(request).await?;
+    let mut stream = online.client.watch(request, *last).await?;
     *alone = Stopwatch::start();
     while let Some(told) = stream.next().await? {
         show(online, &told)?;
-        request.after = told.id.or(request.after);
+        *last = stream.last();
         *alone = Stopwatch::start();
     }
     Ok(())

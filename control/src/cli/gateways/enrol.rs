@@ -5,7 +5,7 @@ use url::Url;
 
 use crate::{
     api::fleet::{EnrolGateway, NewGateway},
-    cli::{exit::Exit, failure::Failure, issued::Destination, online::Online},
+    cli::{dry::DryRun, exit::Exit, failure::Failure, issued::Destination, online::Online},
 };
 
 /// Make a one-use token with which a gateway enrols
@@ -22,16 +22,21 @@ pub(in crate::cli) struct Enrol {
     url: Url,
     #[command(flatten)]
     destination: Destination,
+    #[command(flatten)]
+    dry_run: DryRun,
 }
 
 impl Enrol {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
-        let destination = self.destination.prepare()?;
         let request = EnrolGateway {
             tenant_id: online.client.tenant.clone(),
             name: self.name,
             url: self.url.into(),
         };
+        if self.dry_run.is_wanted() {
+            return DryRun::show(online, "gateways/enrol", &request);
+        }
+        let destination = self.destination.prepare()?;
         let answer = online
             .client
             .call::<NewGateway>("gateways/enrol", &request)

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::{
     api::fleet::{CreateJoinToken, NewJoinToken},
-    cli::{exit::Exit, failure::Failure, issued::Destination, online::Online, span},
+    cli::{dry::DryRun, exit::Exit, failure::Failure, issued::Destination, online::Online, span},
 };
 
 /// Make a token with which a number of nodes may join a pool for a while
@@ -25,17 +25,22 @@ pub(in crate::cli) struct Create {
     expires: Duration,
     #[command(flatten)]
     destination: Destination,
+    #[command(flatten)]
+    dry_run: DryRun,
 }
 
 impl Create {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
-        let destination = self.destination.prepare()?;
         let request = CreateJoinToken {
             tenant_id: online.client.tenant.clone(),
             pool_id: online.pool(&self.pool).await?,
             uses: self.uses,
             expires_in_seconds: self.expires.as_secs_f64(),
         };
+        if self.dry_run.is_wanted() {
+            return DryRun::show(online, "joinTokens/create", &request);
+        }
+        let destination = self.destination.prepare()?;
         let answer = online
             .client
             .call::<NewJoinToken>("joinTokens/create", &request)

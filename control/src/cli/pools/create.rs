@@ -5,7 +5,7 @@ use clap::Args;
 
 use crate::{
     api::fleet::{CreatePool, Pool, PoolPolicy},
-    cli::{exit::Exit, failure::Failure, online::Online},
+    cli::{dry::DryRun, exit::Exit, failure::Failure, online::Online},
 };
 
 /// Make a pool that nodes can join
@@ -17,6 +17,8 @@ pub(in crate::cli) struct Create {
     /// The share of its nodes that may be disrupted at once, 0 to 1; control's default is 0.05
     #[arg(long, value_name = "SHARE")]
     budget: Option<Share>,
+    #[command(flatten)]
+    dry_run: DryRun,
 }
 
 impl Create {
@@ -29,6 +31,9 @@ impl Create {
             name: self.name,
             policy: policy.unwrap_or_default(),
         };
+        if self.dry_run.is_wanted() {
+            return DryRun::show(online, "pools/create", &request);
+        }
         online.show::<Pool>("pools/create", &request).await
     }
 }

@@ -15,6 +15,8 @@ use crate::{
 };
 
 /// Say why a node is where it is in a rollout, in one sentence
+///
+/// With --output wide, the word for it, too.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Explain {
     /// The rollout
@@ -39,7 +41,18 @@ impl Explain {
 }
 
 impl View for Explanation {
-    fn sheet(&self, _detail: Detail) -> Sheet {
+    fn sheet(&self, detail: Detail) -> Sheet {
+        let state = self.state.map(|state| format!(" ({})", state.word()));
+        let sentence = format!(
+            "{}{}: {}",
+            self.node_id,
+            state.unwrap_or_default(),
+            self.sentence
+        );
+        match detail {
+            Detail::Brief => return Sheet::sentence(sentence),
+            Detail::Wide => {}
+        }
         Sheet::fields(vec![
             ("node", Cell::new(&self.node_id)),
             (

@@ -91,7 +91,7 @@ fn pools(pools: &[PlannedPool]) -> Sheet {
                 Tone::Plain
             };
             vec![
-                Cell::new(&pool.pool_id),
+                Cell::pool(&pool.pool_id),
                 Cell::new(pool.nodes),
                 Cell::toned(pool.online, online),
                 Cell::new(pool.concurrency),

@@ -50,7 +50,7 @@ impl View for Rollouts {
                     row.extend([
                         Cell::new(&rollout.created_by),
                         Cell::new(percentages(rollout)),
-                        Cell::optional(rollout.reason.as_ref()),
+                        Cell::optional_prose(rollout.reason.as_ref()),
                     ]);
                 }
                 row
@@ -165,11 +165,11 @@ fn late_table(rollout: &Rollout) -> Sheet {
         .map(|node| {
             vec![
                 Cell::new(&node.node_id),
-                Cell::new(&node.pool_id),
+                Cell::pool(&node.pool_id),
                 row_state(node.state),
                 Cell::optional(node.from_version.as_ref()),
                 Cell::optional(node.finished_at.map(second)),
-                Cell::optional(node.error.as_ref()),
+                Cell::optional_prose(node.error.as_ref()),
             ]
         })
         .collect();
@@ -179,12 +179,12 @@ fn late_table(rollout: &Rollout) -> Sheet {
 fn node_row(node: &RolloutNode) -> Vec<Cell> {
     vec![
         Cell::new(&node.node_id),
-        Cell::new(&node.pool_id),
+        Cell::pool(&node.pool_id),
         Cell::new(node.wave.saturating_add(1)),
         row_state(node.state),
         Cell::optional(node.from_version.as_ref()),
         Cell::optional(node.finished_at.map(second)),
-        Cell::optional(node.error.as_ref()),
+        Cell::optional_prose(node.error.as_ref()),
     ]
 }
 
@@ -240,7 +240,10 @@ fn row_state(state: RowState) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{rollouts::sample::rollout, sheet::Headers};
+    use crate::cli::{
+        rollouts::sample::rollout,
+        sheet::{Headers, Room},
+    };
 
     #[test]
     fn people_see_the_waves_and_the_nodes_in_trouble() {
@@ -259,7 +262,7 @@ mod tests {
             ],
         );
         insta::assert_snapshot!(
-            anstream::adapter::strip_str(&rollout.sheet(Detail::Brief).text(Headers::Shown)).to_string(),
+            anstream::adapter::strip_str(&rollout.sheet(Detail::Brief).text(Headers::Shown, Room::Unbounded)).to_string(),
             @r"
         id:               rollout_00000000000000000000000007
         version:          1.4.0
@@ -296,7 +299,7 @@ mod tests {
             )],
         };
         insta::assert_snapshot!(
-            anstream::adapter::strip_str(&rollouts.sheet(Detail::Wide).text(Headers::Shown)).to_string(),
+            anstream::adapter::strip_str(&rollouts.sheet(Detail::Wide).text(Headers::Shown, Room::Unbounded)).to_string(),
             @r"
         ID                                  VERSION  STATE   WAVE    SETTLED  FAILED  CREATED               BY     WAVES      REASON
         rollout_00000000000000000000000007  1.4.0    paused  2 of 3  2/2      1       2026-11-29T21:00:00Z  alice  10,50,100  wave 1: 1 of 1 failed, more than 0.05

@@ -70,7 +70,7 @@ pub(super) async fn or_show(
     if flags.watch {
         watch(online, changed.value.id, flags.timeout).await
     } else {
-        online.printer.show(&changed)?;
+        online.show_answer(&changed).await?;
         Ok(Exit::Done)
     }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::{
     api::fleet::{CreateToken, NewToken},
-    cli::{exit::Exit, failure::Failure, issued::Destination, online::Online},
+    cli::{dry::DryRun, exit::Exit, failure::Failure, issued::Destination, online::Online},
 };
 
 /// Make an API token that allows what you say, and nothing else
@@ -21,16 +21,21 @@ pub(in crate::cli) struct Create {
     permissions: Vec<String>,
     #[command(flatten)]
     destination: Destination,
+    #[command(flatten)]
+    dry_run: DryRun,
 }
 
 impl Create {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
-        let destination = self.destination.prepare()?;
         let request = CreateToken {
             tenant_id: online.client.tenant.clone(),
             subject: self.subject,
             permissions: self.permissions,
         };
+        if self.dry_run.is_wanted() {
+            return DryRun::show(online, "tokens/create", &request);
+        }
+        let destination = self.destination.prepare()?;
         let answer = online
             .client
             .call::<NewToken>("tokens/create", &request)

@@ -12,7 +12,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Revoke {
     /// Its id
-    #[arg(value_name = "TOKEN")]
+    #[arg(value_name = "TOKEN_ID")]
     token: TokenId,
 }
 

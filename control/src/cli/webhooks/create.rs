@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::{
     api::event::{CreateWebhook, NewWebhook},
-    cli::{exit::Exit, failure::Failure, issued::Destination, online::Online},
+    cli::{dry::DryRun, exit::Exit, failure::Failure, issued::Destination, online::Online},
 };
 
 /// Send events of the tenant to an https address, from now on
@@ -22,16 +22,21 @@ pub(in crate::cli) struct Create {
     types: Vec<String>,
     #[command(flatten)]
     destination: Destination,
+    #[command(flatten)]
+    dry_run: DryRun,
 }
 
 impl Create {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
-        let destination = self.destination.prepare()?;
         let request = CreateWebhook {
             tenant_id: online.client.tenant.clone(),
             url: self.url,
             types: self.types,
         };
+        if self.dry_run.is_wanted() {
+            return DryRun::show(online, "webhooks/create", &request);
+        }
+        let destination = self.destination.prepare()?;
         let answer = online
             .client
             .call::<NewWebhook>("webhooks/create", &request)

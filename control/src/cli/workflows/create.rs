@@ -6,6 +6,7 @@ use clap::Args;
 use crate::{
     api::workflow::{CreateWorkflow, Workflow},
     cli::{
+        dry::DryRun,
         exit::Exit,
         failure::Failure,
         online::Online,
@@ -30,6 +31,8 @@ pub(in crate::cli) struct Create {
     /// Two calls with one key make one workflow
     #[arg(long, value_name = "KEY", value_parser = key)]
     key: Option<String>,
+    #[command(flatten)]
+    dry_run: DryRun,
 }
 
 impl Create {
@@ -41,6 +44,9 @@ impl Create {
             reason: self.reason,
             idempotency_key: self.key,
         };
+        if self.dry_run.is_wanted() {
+            return DryRun::show(online, "workflows/create", &request);
+        }
         online.show::<Workflow>("workflows/create", &request).await
     }
 }
