@@ -7,4 +7,5 @@ pub(crate) mod action;
 pub(crate) mod authzen;
 pub(crate) mod bearer;
 pub(crate) mod decide;
+pub(crate) mod session;
 pub(crate) mod token;

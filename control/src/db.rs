@@ -28,7 +28,7 @@ pub(crate) use conn::{Conn, Reader, Tx};
 use hint::Hints;
 #[cfg(test)]
 pub(crate) use query::query_text;
-pub(crate) use query::{query, query_scalar};
+pub(crate) use query::{Query, query, query_scalar};
 pub(crate) use row::Row;
 pub(crate) use value::{Bind, Value};
 

@@ -29,7 +29,7 @@ mod workflows;
 use std::{future::ready, sync::Arc};
 
 pub(crate) use error::Refusal;
-pub(crate) use quota::Quotas;
+pub(crate) use quota::{Origin, Quotas};
 
 use axum::{
     Router,
@@ -44,12 +44,19 @@ use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    access::decide::Decide,
-    api::event::{Event, WatchEvents},
+    access::{
+        action::Action,
+        decide::{Decide, Denied, Question, Resource},
+        token::Subject,
+    },
+    api::{
+        error::ErrorObject,
+        event::{Event, WatchEvents},
+    },
     downloads::Downloads,
     event::webhook::Reach,
     fleet::authority::Authority,
-    metrics::Metrics,
+    metrics::{Decision, Metrics, Quota},
     rollout::service::Services,
 };
 use document::read_only;
@@ -88,13 +95,47 @@ impl App {
     fn metrics(&self) -> &Metrics {
         &self.services.metrics
     }
+
+    /// Goes on only if somebody may do this: asked anew every time, and every answer is counted.
+    pub(crate) async fn may(
+        &self,
+        subject: &Subject,
+        action: Action,
+        resource: Resource<'_>,
+    ) -> Result<(), Denied> {
+        let question = Question {
+            subject,
+            action,
+            resource,
+        };
+        let decided = self.decider.decide(question).await;
+        let answer = match &decided {
+            Ok(()) => Decision::YES,
+            Err(Denied::Undecided) => Decision::UNDECIDED,
+            Err(Denied::Permission { .. } | Denied::Tenant { .. }) => Decision::NO,
+        };
+        self.metrics().decisions.get_or_create(&answer).inc();
+        decided
+    }
+
+    /// Counts a token that is not known; whoever shows too many of them has to wait.
+    pub(crate) fn count_wrong_token(&self, from: Origin, text: &str) -> Result<(), ErrorObject> {
+        let counted = self.quotas.wrong_token(from, text);
+        if counted.is_err() {
+            self.metrics()
+                .quota_exceeded
+                .get_or_create(&Quota::TOKEN)
+                .inc();
+        }
+        Ok(counted?)
+    }
 }
 
 /// The state that every request shares.
 pub(crate) type Shared = Arc<App>;
 
-/// Every route.
-pub(crate) fn router(app: App) -> Router {
+/// Every route, with those of whoever shows the same to people.
+pub(crate) fn router(app: App, pages: Router<Shared>) -> Router {
     let app = Arc::new(app);
     let routes = routes();
     for method in routes.names() {
@@ -105,6 +146,7 @@ pub(crate) fn router(app: App) -> Router {
     let described = move || ready(openapi(document.clone()));
     routes
         .route("/openapi.json", get(described))
+        .merge(pages)
         .fallback(error::no_such_method)
         .method_not_allowed_fallback(error::no_such_method)
         .layer(CatchPanicLayer::custom(error::panicked))

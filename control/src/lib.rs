@@ -12,6 +12,7 @@ pub mod cli;
 mod clock;
 mod command;
 mod config;
+mod console;
 mod daemon;
 mod db;
 mod downloads;

@@ -26,6 +26,8 @@ pub(crate) mod unread;
 mod waker;
 mod waves;
 
+pub(crate) use store::{board, listing};
+
 /// What measurements need of the inside.
 #[cfg(feature = "bench")]
 pub(crate) mod bench {

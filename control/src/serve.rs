@@ -39,6 +39,7 @@ use crate::{
     clock::Moment,
     command::due,
     config::{Config, ConfigError, PasswordError, Source},
+    console,
     db::{
         Db, DbError,
         lock::{LockError, ServeLock},
@@ -290,7 +291,7 @@ async fn until_stopped(
     let followed = followed.map_err(ServeError::Runtime)?;
     beside.start("what follows the certificate", followed);
     let handle = Handle::new();
-    let router = http::router(app);
+    let router = http::router(app, console::routes());
     let server = listen::serve_api(api.socket, tls, router, (handle.clone(), metrics));
     let mut server = tokio::spawn(server);
     let metrics_at = measured_at.map_or(String::new(), |at| format!(" metrics {at}"));

@@ -93,7 +93,12 @@ pub(crate) async fn authenticate(db: &Db, text: &str) -> Result<Subject, TokenEr
     if !bearer.matches(row.try_get("secret_sha256")?) {
         return Err(TokenError::Unknown);
     }
-    let words: Vec<String> = column_json(&row, "permissions")?;
+    Ok(subject(&row)?)
+}
+
+/// Who holds the token of a row.
+pub(super) fn subject(row: &Row) -> Result<Subject, sqlx::Error> {
+    let words: Vec<String> = column_json(row, "permissions")?;
     let permissions = words
         .iter()
         .map(|word| word.parse())
@@ -101,7 +106,7 @@ pub(crate) async fn authenticate(db: &Db, text: &str) -> Result<Subject, TokenEr
         .map_err(|error| undecodable("permissions", error))?;
     Ok(Subject {
         name: row.try_get("subject")?,
-        tenant: parsed(&row, "tenant")?,
+        tenant: parsed(row, "tenant")?,
         permissions,
     })
 }

@@ -40,6 +40,7 @@ const HISTORY: &[Step] = &[
     step!("event/0002_requests"),
     step!("rollout/0004_rows"),
     step!("rollout/0005_packs"),
+    step!("access/0001_sessions"),
 ];
 
 /// How many there are.

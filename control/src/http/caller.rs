@@ -11,11 +11,11 @@ use super::{Shared, error::Refusal, quota::Origin};
 use crate::{
     access::{
         action::Action,
-        decide::{Denied, Question, Resource},
+        decide::Resource,
         token::{self, Subject, TokenError},
     },
     api::error::{Code, ErrorObject},
-    metrics::{Decision, Quota},
+    metrics::Quota,
 };
 
 /// The holder of a valid API token. Extracted before the body: strangers' bodies are not read.
@@ -39,19 +39,7 @@ impl Caller {
 
     /// Goes on only if the caller may.
     pub(super) async fn may(&self, action: Action, resource: Resource<'_>) -> Result<(), Refusal> {
-        let question = Question {
-            subject: &self.subject,
-            action,
-            resource,
-        };
-        let decided = self.app.decider.decide(question).await;
-        let answer = match &decided {
-            Ok(()) => Decision::YES,
-            Err(Denied::Undecided) => Decision::UNDECIDED,
-            Err(Denied::Permission { .. } | Denied::Tenant { .. }) => Decision::NO,
-        };
-        self.app.metrics().decisions.get_or_create(&answer).inc();
-        Ok(decided?)
+        Ok(self.app.may(&self.subject, action, resource).await?)
     }
 }
 
@@ -68,14 +56,7 @@ impl FromRequestParts<Shared> for Caller {
             }),
             Err(error @ TokenError::Unknown) => {
                 let Ok(from) = Origin::from_request_parts(parts, app).await;
-                let counted = app.quotas.wrong_token(from, &text);
-                if counted.is_err() {
-                    app.metrics()
-                        .quota_exceeded
-                        .get_or_create(&Quota::TOKEN)
-                        .inc();
-                }
-                counted?;
+                app.count_wrong_token(from, &text)?;
                 Err(error.into())
             }
             Err(error) => Err(error.into()),

@@ -3,6 +3,7 @@
 //! Takes the API's requests, gives the API's answers. Everything that a call changes is one transaction with its
 //! event; the controller is woken after the commit.
 
+mod board;
 mod check;
 mod create;
 mod dry_run;
@@ -26,6 +27,7 @@ use bc_protocol::{
 };
 use tokio::sync::broadcast;
 
+pub(crate) use board::{Board, Waiting, board, overview};
 pub(crate) use create::create;
 pub(crate) use dry_run::plan;
 pub(crate) use error::RolloutError;

@@ -4,11 +4,13 @@
 //! the plan, and a plan that was made from another revision is refused, not merged.
 
 pub(crate) mod apply;
+pub(crate) mod board;
 pub(crate) mod census;
 pub(crate) mod create;
 pub(crate) mod explain;
 pub(crate) mod freeze;
 pub(crate) mod late;
+pub(crate) mod listing;
 pub(crate) mod load;
 pub(crate) mod outlook;
 pub(crate) mod read;

@@ -18,7 +18,27 @@ use crate::{
     rollout::budget::Budget,
 };
 
-const POOLS: &str = "
+/// Whether the candidate `c`, which is the node `n`, is late: the newest completed rollout of its pool has not reached it.
+macro_rules! late {
+    () => {
+        "EXISTS (
+            SELECT 1 FROM rollout_pools q JOIN rollouts b ON b.id = q.rollout_id
+            WHERE q.pool_id = c.pool_id AND b.state = 'completed' AND b.narrowed = 0
+              AND NOT EXISTS (
+                  SELECT 1 FROM rollout_pools u CROSS JOIN rollouts o CROSS JOIN rollout_rows t
+                  WHERE u.pool_id = c.pool_id AND o.id = u.rollout_id AND t.rollout = o.number AND t.node = n.number
+                    AND t.state NOT IN ('pending', 'skipped')
+                    AND (o.created_at > b.created_at OR (o.created_at = b.created_at AND o.id >= b.id)))
+              AND NOT EXISTS (
+                  SELECT 1 FROM rollout_late t JOIN rollouts o ON o.id = t.rollout_id
+                  WHERE t.node_id = c.node_id AND t.state NOT IN ('pending', 'skipped')
+                    AND (o.created_at > b.created_at OR (o.created_at = b.created_at AND o.id >= b.id))))"
+    };
+}
+pub(super) use late;
+
+const POOLS: &str = concat!(
+    "
     SELECT p.id, p.name, p.nodes, p.budget_ppm, p.disrupted, coalesce(s.online, 0) AS online,
            coalesce(s.refusing, 0) AS refusing, coalesce(s.on_trial, 0) AS on_trial, coalesce(s.held, 0) AS held,
            coalesce(s.maintenance, 0) AS maintenance, coalesce(l.late, 0) AS late
@@ -35,20 +55,12 @@ const POOLS: &str = "
     LEFT JOIN (
         SELECT c.pool_id, count(*) AS late FROM late_candidates c
         JOIN nodes n ON n.id = c.node_id AND n.tenant = $1 AND n.removed_at IS NULL
-        WHERE EXISTS (
-            SELECT 1 FROM rollout_pools q JOIN rollouts b ON b.id = q.rollout_id
-            WHERE q.pool_id = c.pool_id AND b.state = 'completed' AND b.narrowed = 0
-              AND NOT EXISTS (
-                  SELECT 1 FROM rollout_pools u CROSS JOIN rollouts o CROSS JOIN rollout_rows t
-                  WHERE u.pool_id = c.pool_id AND o.id = u.rollout_id AND t.rollout = o.number AND t.node = n.number
-                    AND t.state NOT IN ('pending', 'skipped')
-                    AND (o.created_at > b.created_at OR (o.created_at = b.created_at AND o.id >= b.id)))
-              AND NOT EXISTS (
-                  SELECT 1 FROM rollout_late t JOIN rollouts o ON o.id = t.rollout_id
-                  WHERE t.node_id = c.node_id AND t.state NOT IN ('pending', 'skipped')
-                    AND (o.created_at > b.created_at OR (o.created_at = b.created_at AND o.id >= b.id))))
+        WHERE ",
+    late!(),
+    "
         GROUP BY c.pool_id) l ON l.pool_id = p.id
-    WHERE p.tenant = $1 AND p.archived_at IS NULL ORDER BY p.name, p.id";
+    WHERE p.tenant = $1 AND p.archived_at IS NULL ORDER BY p.name, p.id"
+);
 
 const VERSIONS: &str = "
     SELECT n.pool_id, f.version, count(*) AS nodes FROM nodes n JOIN node_facts f ON f.node_id = n.id

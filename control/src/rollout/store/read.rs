@@ -123,7 +123,7 @@ impl Waves {
 }
 
 /// Through its text, which is the one grammar of percentages.
-fn percent(millionths: u32) -> Result<Percent, sqlx::Error> {
+pub(super) fn percent(millionths: u32) -> Result<Percent, sqlx::Error> {
     let (whole, places) = (millionths / 10_000, millionths % 10_000);
     format!("{whole}.{places:04}")
         .parse()
