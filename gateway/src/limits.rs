@@ -92,11 +92,12 @@ impl Default for Limits {
 /// Heartbeats without a sign of life after which a session is dead: one may be lost, two may be late.
 pub(crate) const SILENT_HEARTBEATS_MAX: u32 = 3;
 
+/// Quarters of a heartbeat without a word of a node before it is asked for one: it says something every heartbeat of
+/// itself, and that may be late.
+pub(crate) const PING_AFTER_QUARTERS: u32 = 5;
+
 /// Bytes of a connection's request head. A node's is a tenth of it.
 pub(crate) const REQUEST_HEAD_BYTES_MAX: usize = 8 << 10;
-
-/// Bytes of a WebSocket's read buffer. It is touched whole, so its size is paid for every idle session.
-pub(crate) const READ_BUFFER_BYTES: usize = 4 << 10;
 
 /// For a finished session's last words to leave.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -20,7 +20,10 @@ use super::{
     dispatch::{Dispatch, Tier},
     hello::{Terms, agree, tier, welcome},
 };
-use crate::{limits::SILENT_HEARTBEATS_MAX, rate::Bucket};
+use crate::{
+    limits::{PING_AFTER_QUARTERS, SILENT_HEARTBEATS_MAX},
+    rate::Bucket,
+};
 
 /// What a session is asked to do from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +160,8 @@ struct Open {
     /// The newest report's number.
     report: u64,
     heard_at: Instant,
-    ping_at: Instant,
+    /// When it was last asked whether it is there.
+    pinged_at: Instant,
 }
 
 impl Machine {
@@ -199,7 +203,10 @@ impl Machine {
             )),
             State::Open(open) => [
                 (open.heard_at + self.patience(), Wakeup::Silent),
-                (open.ping_at, Wakeup::Ping),
+                (
+                    open.pinged_at.max(open.heard_at) + self.pause(),
+                    Wakeup::Ping,
+                ),
             ]
             .into_iter()
             .min(),
@@ -209,6 +216,11 @@ impl Machine {
 
     fn patience(&self) -> Duration {
         self.terms.heartbeat.saturating_mul(SILENT_HEARTBEATS_MAX)
+    }
+
+    /// How long the node may say nothing before it is asked.
+    fn pause(&self) -> Duration {
+        self.terms.heartbeat.saturating_mul(PING_AFTER_QUARTERS) / 4
     }
 
     fn heard(&mut self, now: Instant, then: impl FnOnce(&mut Self) -> Vec<Output>) -> Vec<Output> {
@@ -276,7 +288,7 @@ impl Machine {
             dispatch: Dispatch::new(tier, hello.commands_in_flight),
             report: 0,
             heard_at: now,
-            ping_at: now + self.terms.heartbeat,
+            pinged_at: now,
         });
         let opened = SessionOpened {
             node: node.clone(),
@@ -315,7 +327,6 @@ impl Machine {
     }
 
     fn tick(&mut self, now: Instant) -> Vec<Output> {
-        let heartbeat = self.terms.heartbeat;
         match self.next_wakeup() {
             Some((at, Wakeup::HelloOverdue)) if at <= now => {
                 let waited = self.birth.hello_timeout;
@@ -327,7 +338,7 @@ impl Machine {
             }
             Some((at, Wakeup::Ping)) if at <= now => {
                 if let State::Open(open) = &mut self.state {
-                    open.ping_at = now + heartbeat;
+                    open.pinged_at = now;
                 }
                 vec![Output::Ping]
             }

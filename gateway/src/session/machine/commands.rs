@@ -28,11 +28,14 @@ impl Machine {
     /// Takes new terms. A session that has turned too old, or is not any more, stays and is good for something else:
     /// were it closed, a whole fleet would come back at once whenever the minimum is raised.
     pub(super) fn offer(&mut self, terms: Terms, now: Instant) -> Vec<Output> {
-        self.terms = terms;
+        let before = std::mem::replace(&mut self.terms, terms);
         let State::Open(open) = &mut self.state else {
             return Vec::new();
         };
-        open.ping_at = open.ping_at.min(now + terms.heartbeat);
+        if terms.heartbeat != before.heartbeat {
+            // By the new one it may have been silent for too long: it has yet to be asked.
+            open.heard_at = now;
+        }
         let tier = tier(open.protocol, &terms);
         if tier == open.dispatch.tier() {
             return Vec::new();

@@ -187,12 +187,42 @@ fn pings_go_out_and_silence_ends_it() {
     let mut bench = Bench::open(CURRENT);
     let start = bench.now;
     assert_eq!(bench.wake(Wakeup::Ping), [Output::Ping]);
+    assert_eq!(bench.now, start + HEARTBEAT * 5 / 4);
     assert_eq!(bench.step(Input::Alive), []);
     assert_eq!(bench.wake(Wakeup::Ping), [Output::Ping]);
     assert_eq!(bench.wake(Wakeup::Ping), [Output::Ping]);
     let ending = ending(bench.wake(Wakeup::Silent));
-    assert_eq!(bench.now, start + 4 * HEARTBEAT);
+    assert_eq!(bench.now, start + HEARTBEAT * 5 / 4 + 3 * HEARTBEAT);
     assert_eq!(ending.goodbye(), None);
+}
+
+#[test]
+fn a_quicker_heartbeat_makes_nobody_silent_at_once() {
+    let mut bench = Bench::open(CURRENT);
+    bench.now += HEARTBEAT;
+    let heartbeat = HEARTBEAT / 15;
+    let quicker = Terms {
+        heartbeat,
+        ..terms(CURRENT)
+    };
+    let from = bench.now;
+    assert_eq!(bench.step(Input::Order(Order::Terms(quicker))), []);
+    assert_eq!(bench.wake(Wakeup::Ping), [Output::Ping]);
+    assert_eq!(bench.now, from + heartbeat * 5 / 4);
+}
+
+#[test]
+fn a_node_that_speaks_is_not_asked_whether_it_is_there() {
+    let mut bench = Bench::open(CURRENT);
+    for number in 1..10 {
+        bench.now += HEARTBEAT;
+        assert_eq!(bench.step(Input::Tick), []);
+        match number % 2 {
+            0 => assert_eq!(bench.step(Input::Alive), []),
+            _ => assert_eq!(bench.report(number).len(), 1),
+        }
+    }
+    assert_eq!(bench.wake(Wakeup::Ping), [Output::Ping]);
 }
 
 #[test]
