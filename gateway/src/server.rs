@@ -6,14 +6,14 @@ use bc_protocol::{
     certificate::{HolderError, holder},
     id::NodeId,
 };
-use hyper::StatusCode;
 use prometheus_client::metrics::gauge::Gauge;
+use rustls::ServerConfig;
 use thiserror::Error;
 use tokio::{
     net::{TcpListener, TcpStream},
     time::{Instant, sleep, sleep_until, timeout},
 };
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_tungstenite::tungstenite::http::StatusCode;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, info};
 
@@ -29,10 +29,11 @@ use crate::{
     rate::{Bucket, Metered},
     session::Ending,
     socket::Socket,
-    upgrade::{NoSession, Upgraded, upgrade},
+    tls::Secured,
+    upgrade::{NoSession, UpgradeError, Upgraded, upgrade},
 };
 
-type Secured = TlsStream<Metered<TcpStream>>;
+type Connection = Secured<Metered<TcpStream>>;
 
 /// Accepts nodes.
 pub(crate) struct Server {
@@ -53,7 +54,7 @@ enum Rejected {
     #[error("no node: {0}")]
     Holder(#[from] HolderError),
     #[error("no request: {0}")]
-    Http(#[from] hyper::Error),
+    Http(#[from] UpgradeError),
     #[error("no request for a session")]
     NoSession,
     #[error(transparent)]
@@ -118,7 +119,7 @@ impl Server {
             // In a box of its own: what a handshake needs must not stay with the session.
             match Box::pin(prepare(stream, turn, &credentials, &gateway)).await {
                 Ok((upgraded, node)) => {
-                    let socket = Box::pin(Socket::new(upgraded, node, place, gateway)).await;
+                    let socket = Socket::new(upgraded, node, place, gateway);
                     tasks.spawn(Box::new(socket).run());
                 }
                 Err(reason) => reject(&gateway, from, &reason),
@@ -158,7 +159,7 @@ async fn prepare(
     turn: Instant,
     credentials: &Credentials,
     gateway: &Gateway,
-) -> Result<(Upgraded<Secured>, NodeId), Rejected> {
+) -> Result<(Upgraded<Connection>, NodeId), Rejected> {
     if Instant::now() < turn {
         let _waiting = Counted::new(&gateway.metrics.waiting);
         sleep_until(turn).await;
@@ -166,7 +167,7 @@ async fn prepare(
     let _under_way = Counted::new(&gateway.metrics.handshakes);
     let from = clock::now();
     let limit = gateway.limits().handshake_timeout;
-    let tls = TlsAcceptor::from(credentials.server());
+    let tls = credentials.server();
     let prepared = timeout(limit, Box::pin(secure_and_upgrade(stream, tls, gateway))).await;
     let prepared = prepared.map_err(|_| Rejected::Overdue(limit))??;
     let took = clock::now().saturating_duration_since(from);
@@ -179,19 +180,16 @@ async fn prepare(
 
 async fn secure_and_upgrade(
     stream: TcpStream,
-    tls: TlsAcceptor,
+    tls: Arc<ServerConfig>,
     gateway: &Gateway,
-) -> Result<(Upgraded<Secured>, NodeId), Rejected> {
+) -> Result<(Upgraded<Connection>, NodeId), Rejected> {
     stream.set_nodelay(true).map_err(Rejected::Tls)?;
     let limits = gateway.limits();
     let bytes = Bucket::full(limits.bytes_per_second, limits.bytes_burst, clock::now());
-    let secured = tls
-        .accept(Metered::new(stream, bytes))
+    let secured = Secured::accept(Metered::new(stream, bytes), tls)
         .await
         .map_err(Rejected::Tls)?;
-    let chain = secured.get_ref().1.peer_certificates();
-    let leaf = chain.and_then(<[_]>::first);
-    let node = holder(leaf.ok_or(Rejected::NoCertificate)?)?;
+    let node = holder(secured.peer().ok_or(Rejected::NoCertificate)?)?;
     let may = may_begin(gateway, &node);
     let told = may.as_ref().copied().map_err(as_told);
     let upgraded = upgrade(secured, told).await?;

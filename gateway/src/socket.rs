@@ -3,7 +3,10 @@
 //! It has the socket, the clock and the locks; every decision is the machine's. One task a session, and whatever ends
 //! it, the node's place is free again.
 
-use std::{collections::VecDeque, sync::Arc};
+mod frames;
+mod line;
+
+use std::{collections::VecDeque, io, sync::Arc};
 
 use bc_protocol::{
     id::{NodeId, SessionId},
@@ -11,27 +14,20 @@ use bc_protocol::{
     link::SessionClosed,
     session::{FrameError, FromGateway, FromNode, Goodbye},
 };
-use bytes::Bytes;
-use futures_util::{SinkExt, StreamExt};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::{Instant, sleep_until, timeout},
 };
-use tokio_tungstenite::{
-    WebSocketStream,
-    tungstenite::{
-        self, Message,
-        error::CapacityError,
-        protocol::{Role, WebSocketConfig},
-    },
-};
 use tracing::{debug, info};
+
+use frames::{Fault, Heard, Saying};
+use line::{Line, Unheard};
 
 use crate::{
     clock,
     door::Place,
     gateway::Gateway,
-    limits::{CLOSE_TIMEOUT, READ_BUFFER_BYTES},
+    limits::CLOSE_TIMEOUT,
     mailbox::Mailbox,
     rate::Bucket,
     session::{
@@ -43,7 +39,7 @@ use crate::{
 
 /// One session's task.
 pub(crate) struct Socket<S> {
-    socket: WebSocketStream<S>,
+    line: Line<S>,
     machine: Machine,
     mailbox: Arc<Mailbox>,
     gateway: Arc<Gateway>,
@@ -61,7 +57,7 @@ struct Held {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     /// A session of `node` whose Hello has yet to come.
-    pub(crate) async fn new(
+    pub(crate) fn new(
         upgraded: Upgraded<S>,
         node: NodeId,
         place: Place,
@@ -79,17 +75,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             messages: Bucket::full(limits.messages_per_second, limits.messages_burst, at),
         };
         let machine = Machine::new(birth, *gateway.terms.borrow());
-        let config = WebSocketConfig::default()
-            .read_buffer_size(READ_BUFFER_BYTES)
-            .write_buffer_size(0)
-            .max_write_buffer_size(2 * SESSION_FRAME_BYTES_MAX)
-            .max_message_size(Some(SESSION_FRAME_BYTES_MAX))
-            .max_frame_size(Some(SESSION_FRAME_BYTES_MAX));
-        let Upgraded { stream, early } = upgraded;
-        let socket =
-            WebSocketStream::from_partially_read(stream, early, Role::Server, Some(config)).await;
         Self {
-            socket,
+            line: Line::new(upgraded, SESSION_FRAME_BYTES_MAX),
             machine,
             mailbox: Arc::default(),
             gateway,
@@ -104,7 +91,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     /// paid for by every idle session.
     pub(crate) async fn run(mut self: Box<Self>) {
         let ending = loop {
-            let input = self.next_input().await;
+            let input = match self.next().await {
+                Next::Input(input) => input,
+                // Answered before anything else is read: a peer that asks and does not read gets no second answer.
+                Next::Ping(payload) => {
+                    let answer = Box::pin(self.send(Saying::Pong, &payload)).await;
+                    answer.err().unwrap_or(Input::Alive)
+                }
+            };
             if let Some(ending) = Box::pin(self.perform(input)).await {
                 break ending;
             }
@@ -119,7 +113,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         debug!(session = %self.session, ?said, "said goodbye");
     }
 
-    async fn next_input(&mut self) -> Input {
+    async fn next(&mut self) -> Next {
         let wakeup = self.machine.next_wakeup();
         let tick = async {
             match wakeup {
@@ -128,9 +122,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             }
         };
         tokio::select! {
-            message = self.socket.next() => received(message),
-            order = self.mailbox.next() => Input::Order(order),
-            () = tick => Input::Tick,
+            heard = self.line.next() => received(heard),
+            order = self.mailbox.next() => Next::Input(Input::Order(order)),
+            () = tick => Next::Input(Input::Tick),
         }
     }
 
@@ -148,7 +142,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                     }
                     Output::Send(message) => inputs.extend(self.say(*message).await.err()),
                     Output::Ping => {
-                        inputs.extend(self.send(Message::Ping(Bytes::new())).await.err());
+                        inputs.extend(self.send(Saying::Ping, &[]).await.err());
                     }
                     Output::Opened(opened) => {
                         self.place.welcomed();
@@ -205,30 +199,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     }
 
     async fn say(&mut self, message: FromGateway) -> Result<(), Input> {
-        self.send(Message::Binary(message.encode())).await
+        self.send(Saying::Message, &message.encode()).await
     }
 
-    async fn send(&mut self, message: Message) -> Result<(), Input> {
+    async fn send(&mut self, saying: Saying, payload: &[u8]) -> Result<(), Input> {
         let waited = self.gateway.limits().write_timeout;
-        match timeout(waited, self.socket.send(message)).await {
+        match timeout(waited, self.line.send(saying, payload)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Input::Broken(failed(&error))),
+            Ok(Err(error)) => Err(Input::Broken(broken(&error))),
             Err(_) => Err(Input::Broken(Ending::WriteStalled { waited })),
         }
     }
 
-    async fn part(&mut self, goodbye: Option<Goodbye>) -> Result<(), tungstenite::Error> {
+    async fn part(&mut self, goodbye: Option<Goodbye>) -> io::Result<()> {
         if let Some(goodbye) = goodbye {
             let message = FromGateway::Goodbye(goodbye).encode();
-            self.socket.send(Message::Binary(message)).await?;
+            self.line.send(Saying::Message, &message).await?;
         }
-        self.socket.close(None).await?;
-        // Read to the peer's own end, so that what is on its way does not turn the close into a reset, which would
-        // take the Goodbye with it.
-        while let Some(message) = self.socket.next().await {
-            drop(message?);
-        }
-        Ok(())
+        self.line.close().await
     }
 }
 
@@ -240,30 +228,38 @@ impl Drop for Held {
     }
 }
 
-fn received(message: Option<Result<Message, tungstenite::Error>>) -> Input {
-    match message {
-        Some(Ok(Message::Binary(bytes))) => match FromNode::decode(&bytes) {
+/// What a session waits for.
+enum Next {
+    Input(Input),
+    /// The peer asks whether anybody is there.
+    Ping(Vec<u8>),
+}
+
+fn received(heard: Result<Heard, Unheard>) -> Next {
+    Next::Input(match heard {
+        Ok(Heard::Message(bytes)) => match FromNode::decode(&bytes) {
             Ok(message) => Input::Message(Box::new(message)),
             Err(error) => Input::Broken(Ending::BadFrame(error)),
         },
-        Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Input::Alive,
-        Some(Ok(Message::Text(_))) => Input::Broken(Ending::Text),
-        Some(Ok(Message::Close(_))) | None => Input::Broken(Ending::Closed),
-        Some(Err(error)) => Input::Broken(failed(&error)),
+        Ok(Heard::Ping(payload)) => return Next::Ping(payload),
+        Ok(Heard::Pong) => Input::Alive,
+        Ok(Heard::Close) | Err(Unheard::End) => Input::Broken(Ending::Closed),
+        Err(Unheard::Broken(error)) => Input::Broken(broken(&error)),
+        Err(Unheard::Fault(fault)) => Input::Broken(faulty(fault)),
+    })
+}
+
+fn faulty(fault: Fault) -> Ending {
+    match fault {
+        Fault::TooLong { found, max } => Ending::BadFrame(FrameError::TooLarge { found, max }),
+        Fault::Text => Ending::Text,
+        Fault::Frame { .. } => Ending::Failed(fault.to_string()),
     }
 }
 
-fn failed(error: &tungstenite::Error) -> Ending {
-    if let tungstenite::Error::Capacity(CapacityError::MessageTooLong { size, max_size }) = error {
-        return Ending::BadFrame(FrameError::TooLarge {
-            found: *size,
-            max: *max_size,
-        });
+fn broken(error: &io::Error) -> Ending {
+    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        Some(too_fast) => Ending::TooManyBytes(*too_fast),
+        None => Ending::Failed(error.to_string()),
     }
-    if let tungstenite::Error::Io(error) = error
-        && let Some(too_fast) = error.get_ref().and_then(|inner| inner.downcast_ref())
-    {
-        return Ending::TooManyBytes(*too_fast);
-    }
-    Ending::Failed(error.to_string())
 }

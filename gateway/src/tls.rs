@@ -1,5 +1,7 @@
 //! TLS on both of the gateway's sides: 1.3 only, and both ends prove who they are.
 
+mod secured;
+
 use std::sync::Arc;
 
 use rustls::{
@@ -13,6 +15,8 @@ use rustls_pki_types::CertificateDer;
 use thiserror::Error;
 
 use crate::identity::Identity;
+
+pub(crate) use secured::Secured;
 
 /// Why an identity cannot be used for TLS.
 #[derive(Debug, Error)]

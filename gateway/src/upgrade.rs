@@ -1,33 +1,28 @@
 //! The HTTP that comes before a session.
 //!
 //! Takes a secured connection, gives it back as a raw one once the peer has asked for a session. Everything else gets
-//! its answer here and the connection is closed.
+//! its answer here and the connection is closed. Requests are read and answered by tungstenite's code.
 
-use std::{
-    convert::Infallible,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
+use std::io;
+
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio_tungstenite::tungstenite::{
+    self,
+    handshake::{
+        machine::TryParse,
+        server::{Request, create_response, write_response},
     },
+    http::StatusCode,
 };
-
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::{
-    Request, Response, StatusCode,
-    body::Incoming,
-    header::{CONNECTION, HeaderValue, RETRY_AFTER},
-    server::conn::http1,
-    service::service_fn,
-};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body;
 
 use crate::limits::REQUEST_HEAD_BYTES_MAX;
 
 /// The one path.
 const SESSION: &str = "/session";
+
+/// Room for a node's request, so that it is read at once.
+const HEAD_BYTES_USUAL: usize = 512;
 
 /// A connection whose peer was told that a session may begin.
 #[derive(Debug)]
@@ -49,59 +44,228 @@ pub(crate) struct NoSession {
     pub(crate) retry_after: u64,
 }
 
+/// Why there is neither a session nor an answer.
+#[derive(Debug, Error)]
+pub(crate) enum UpgradeError {
+    /// The connection broke.
+    #[error("expected a request, found a broken connection")]
+    Broken(#[from] io::Error),
+    /// It ended before the request did.
+    #[error("expected a request, found the end")]
+    Ended,
+}
+
 /// Answers one request; gives the connection if it was for a session, and one may begin.
 pub(crate) async fn upgrade<S>(
-    stream: S,
+    mut stream: S,
     may: Result<(), NoSession>,
-) -> Result<Option<Upgraded<S>>, hyper::Error>
+) -> Result<Option<Upgraded<S>>, UpgradeError>
 where
-    S: AsyncRead + AsyncWrite + Unpin + 'static,
+    S: AsyncRead + AsyncWrite + Unpin,
 {
-    let accepted = Arc::new(AtomicBool::new(false));
-    let service = service_fn(|request| {
-        let response = match &may {
-            Ok(()) => answer(&request),
-            Err(reason) => not_now(reason),
-        };
-        let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-        accepted.store(switches, Ordering::Relaxed);
-        std::future::ready(Ok::<_, Infallible>(response))
-    });
-    let parts = http1::Builder::new()
-        .max_buf_size(REQUEST_HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service)
-        .without_shutdown()
-        .await?;
-    let mut stream = parts.io.into_inner();
-    if accepted.load(Ordering::Relaxed) {
-        let early = parts.read_buf.into();
-        return Ok(Some(Upgraded { stream, early }));
+    let mut head = Vec::with_capacity(HEAD_BYTES_USUAL);
+    let (answer, size) = loop {
+        let from = head.len();
+        if stream.read_buf(&mut head).await? == 0 {
+            return Err(UpgradeError::Ended);
+        }
+        // Looked at only where it may have ended: a head that drips must not be read again with every byte.
+        if has_end(&head, from)
+            && let Some(answered) = answer(&head, &may)
+        {
+            break answered;
+        }
+        if head.len() >= REQUEST_HEAD_BYTES_MAX {
+            let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+            break (Answer::plain(status, "expected a shorter request"), 0);
+        }
+    };
+    match answer {
+        Answer::Session(response) => {
+            stream.write_all(&response).await?;
+            stream.flush().await?;
+            // What came with the request; the request itself takes no more room.
+            let early = head.get(size..).unwrap_or_default().to_vec();
+            Ok(Some(Upgraded { stream, early }))
+        }
+        Answer::Plain(response) => {
+            stream.write_all(&response).await?;
+            // The answer has left; whether the peer heard the end of it is its own affair.
+            drop(stream.shutdown().await);
+            Ok(None)
+        }
     }
-    // The answer has left; whether the peer heard the end of it is its own affair.
-    drop(stream.shutdown().await);
-    Ok(None)
 }
 
-fn answer(request: &Request<Incoming>) -> Response<Full<Bytes>> {
+enum Answer {
+    Session(Vec<u8>),
+    Plain(Vec<u8>),
+}
+
+impl Answer {
+    fn plain(status: StatusCode, text: &str) -> Self {
+        Self::with(status, text, "")
+    }
+
+    fn with(status: StatusCode, text: &str, headers: &str) -> Self {
+        let bytes = text.len() + 1;
+        Self::Plain(
+            format!(
+                "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-type: text/plain\r\n\
+                 content-length: {bytes}\r\n{headers}\r\n{text}\n"
+            )
+            .into_bytes(),
+        )
+    }
+
+    fn not_now(reason: &NoSession) -> Self {
+        let NoSession {
+            status,
+            why,
+            retry_after,
+        } = reason;
+        Self::with(*status, why, &format!("retry-after: {retry_after}\r\n"))
+    }
+
+    fn bad(error: &tungstenite::Error) -> Self {
+        Self::plain(StatusCode::BAD_REQUEST, &error.to_string())
+    }
+}
+
+/// Whether an empty line ends in what came behind `from`.
+fn has_end(head: &[u8], from: usize) -> bool {
+    let fresh = head.get(from.saturating_sub(3)..).unwrap_or_default();
+    let ends = |end: &[u8]| fresh.windows(end.len()).any(|window| window == end);
+    ends(b"\n\r\n") || ends(b"\n\n")
+}
+
+/// The answer to a whole request and the request's size; nothing if it is not whole.
+fn answer(head: &[u8], may: &Result<(), NoSession>) -> Option<(Answer, usize)> {
+    let (size, request) = match Request::try_parse(head) {
+        Ok(parsed) => parsed?,
+        Err(error) => return Some((Answer::bad(&error), 0)),
+    };
+    if let Err(reason) = may {
+        return Some((Answer::not_now(reason), size));
+    }
     if request.uri().path() != SESSION {
-        return plain(StatusCode::NOT_FOUND, "expected /session".to_owned());
+        let answer = Answer::plain(StatusCode::NOT_FOUND, "expected /session");
+        return Some((answer, size));
     }
-    create_response_with_body(request, Full::default)
-        .unwrap_or_else(|error| plain(StatusCode::BAD_REQUEST, error.to_string()))
+    let mut written = Vec::with_capacity(HEAD_BYTES_USUAL);
+    let answer = create_response(&request)
+        .and_then(|response| write_response(&mut written, &response))
+        .map_or_else(|error| Answer::bad(&error), |()| Answer::Session(written));
+    Some((answer, size))
 }
 
-fn not_now(reason: &NoSession) -> Response<Full<Bytes>> {
-    let mut response = plain(reason.status, reason.why.clone());
-    let seconds = HeaderValue::from(reason.retry_after);
-    response.headers_mut().insert(RETRY_AFTER, seconds);
-    response
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn plain(status: StatusCode, text: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(text + "\n"));
-    *response.status_mut() = status;
-    // One request a connection.
-    let close = HeaderValue::from_static("close");
-    response.headers_mut().insert(CONNECTION, close);
-    response
+    const GET: &[u8] = b"GET /session HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+    #[tokio::test]
+    async fn what_came_with_the_request_is_kept_however_it_is_cut() {
+        for piece in [1, 7, 4096] {
+            let (mut peer, own) = tokio::io::duplex(64);
+            let said = [GET, b"early"].concat();
+            let saying = async {
+                for bytes in said.chunks(piece) {
+                    peer.write_all(bytes).await.unwrap();
+                }
+                let mut answer = Vec::new();
+                while !answer.ends_with(b"\r\n\r\n") {
+                    peer.read_buf(&mut answer).await.unwrap();
+                }
+                (answer, peer)
+            };
+            let (upgraded, (answer, mut peer)) = tokio::join!(upgrade(own, Ok(())), saying);
+            let mut upgraded = upgraded.unwrap().unwrap();
+            let answer = String::from_utf8(answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
+            assert!(answer.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{answer}");
+            // What did not come in time comes by the stream.
+            let missing = 5 - upgraded.early.len();
+            let mut rest = vec![0; missing];
+            upgraded.stream.read_exact(&mut rest).await.unwrap();
+            assert_eq!([upgraded.early, rest].concat(), b"early");
+            peer.shutdown().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_head_without_an_end_is_not_read_for_ever() {
+        let (mut peer, own) = tokio::io::duplex(64);
+        let saying = async {
+            while peer
+                .write_all(b"GET /session HTTP/1.1\r\nA: b\r")
+                .await
+                .is_ok()
+            {}
+        };
+        let (upgraded, ()) = tokio::join!(
+            async {
+                let upgraded = upgrade(Half(own), Ok(())).await;
+                upgraded.unwrap().is_none()
+            },
+            saying
+        );
+        assert!(upgraded);
+    }
+
+    #[tokio::test]
+    async fn who_comes_at_a_bad_time_hears_when_to_come_again() {
+        let (mut peer, own) = tokio::io::duplex(4096);
+        let may = Err(NoSession {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            why: "not now".to_owned(),
+            retry_after: 7,
+        });
+        peer.write_all(GET).await.unwrap();
+        assert!(upgrade(own, may).await.unwrap().is_none());
+        let mut answer = String::new();
+        peer.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 429 "), "{answer}");
+        assert!(answer.contains("\r\nretry-after: 7\r\n"), "{answer}");
+        assert!(answer.ends_with("\r\n\r\nnot now\n"), "{answer}");
+    }
+
+    /// Takes whatever is written.
+    struct Half(tokio::io::DuplexStream);
+
+    impl AsyncRead for Half {
+        fn poll_read(
+            mut self: std::pin::Pin<&mut Self>,
+            cx: &mut std::task::Context<'_>,
+            into: &mut tokio::io::ReadBuf<'_>,
+        ) -> std::task::Poll<io::Result<()>> {
+            std::pin::Pin::new(&mut self.0).poll_read(cx, into)
+        }
+    }
+
+    impl AsyncWrite for Half {
+        fn poll_write(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+            bytes: &[u8],
+        ) -> std::task::Poll<io::Result<usize>> {
+            std::task::Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<io::Result<()>> {
+            std::task::Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<io::Result<()>> {
+            std::task::Poll::Ready(Ok(()))
+        }
+    }
 }
