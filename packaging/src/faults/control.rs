@@ -84,7 +84,15 @@ pub async fn run(campaign: Campaign, tell: impl Fn(&str)) -> Result<Option<Findi
         return Ok(None);
     };
     tell(&format!("seed {}", campaign.seed));
-    let programs = build::programs().await?;
+    // Copies: whoever builds meanwhile must not change what is started again.
+    let kept = tempfile::tempdir()?;
+    let built = build::programs().await?;
+    let programs = build::Programs {
+        control: kept.path().join("better-compute"),
+        gateway: kept.path().join("bc-gateway"),
+    };
+    std::fs::copy(&built.control, &programs.control)?;
+    std::fs::copy(&built.gateway, &programs.gateway)?;
     let mut house = House::build(&programs, cluster).await?;
     let struck = strike(&mut house, campaign, &tell).await;
     struck.map(Some).with_context(|| house.pair.logs())
