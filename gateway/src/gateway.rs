@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use crate::{
     admission::Admission,
     door::Door,
+    handshakes::Handshakes,
     limits::Limits,
     link::{Dropped, Upward},
     metrics::{Limit, Metrics},
@@ -38,6 +39,8 @@ pub(crate) struct Gateway {
     pub(crate) phase: watch::Sender<Phase>,
     /// Who is inside.
     pub(crate) door: Arc<Door>,
+    /// Who is at a handshake.
+    pub(crate) handshakes: Handshakes,
     /// What is counted.
     pub(crate) metrics: Metrics,
     admission: Mutex<Admission>,
@@ -59,6 +62,7 @@ impl Gateway {
             terms: watch::Sender::new(terms),
             phase: watch::Sender::new(Phase::Enrolling),
             door: Arc::default(),
+            handshakes: Handshakes::shown(metrics.keying.clone()),
             metrics,
             admission: Mutex::default(),
             limits: RwLock::new(limits),

@@ -14,6 +14,7 @@ mod files;
 #[cfg(test)]
 mod fixture;
 mod gateway;
+mod handshakes;
 mod identity;
 mod limits;
 mod link;

@@ -47,6 +47,9 @@ pub(crate) struct Limits {
     pub(crate) handshakes_per_address_per_second: NonZeroU32,
     /// Handshakes of one address at once, on top of that.
     pub(crate) handshakes_per_address_burst: NonZeroU32,
+    /// Handshakes under way at once, of those who have said all it takes to begin one. Each holds about 15 KiB; a round
+    /// trip of a tenth of a second and two processors' worth of handshakes keep five hundred of them busy.
+    pub(crate) handshakes_under_way: NonZeroU32,
     /// Sessions a minute of one node, for long. A node that keeps losing its session comes once in half a second at most.
     pub(crate) sessions_per_node_per_minute: NonZeroU32,
     /// Sessions of one node at once, on top of that.
@@ -81,6 +84,7 @@ impl Default for Limits {
             handshakes_wait: Duration::from_secs(5),
             handshakes_per_address_per_second: count(1000),
             handshakes_per_address_burst: count(10_000),
+            handshakes_under_way: count(1024),
             sessions_per_node_per_minute: count(60),
             sessions_per_node_burst: count(20),
             unwelcomed_per_address: count(2048),
@@ -88,6 +92,9 @@ impl Default for Limits {
         }
     }
 }
+
+/// For how long a handshake keeps its place when others wait for one: several round trips around the world.
+pub(crate) const HANDSHAKE_HELD_MIN: Duration = Duration::from_secs(1);
 
 /// Heartbeats without a sign of life after which a session is dead: one may be lost, two may be late.
 pub(crate) const SILENT_HEARTBEATS_MAX: u32 = 3;

@@ -34,8 +34,10 @@ pub(crate) struct Metrics {
     pub(crate) connections: Gauge,
     /// Connections that wait for their turn.
     pub(crate) waiting: Gauge,
-    /// Handshakes under way.
+    /// Connections between their turn and their request for a session.
     pub(crate) handshakes: Gauge,
+    /// Those of them that agree upon keys.
+    pub(crate) keying: Gauge,
     /// How long handshakes take that end in a session, from their turn on.
     pub(crate) handshake_seconds: Histogram,
     /// Sessions that are open.
@@ -74,7 +76,16 @@ impl Metrics {
                 "connections_waiting",
                 "Connections that wait for their turn",
             ),
-            handshakes: add(to, "handshakes", "Handshakes under way"),
+            handshakes: add(
+                to,
+                "handshakes",
+                "Connections between their turn and a session",
+            ),
+            keying: add(
+                to,
+                "handshakes_under_way",
+                "Handshakes under way, of those who have said all it takes to begin one",
+            ),
             handshake_seconds: shown(
                 to,
                 "handshake_seconds",

@@ -24,12 +24,13 @@ use crate::{
     door::{Full, Place},
     drain::Schedule,
     gateway::{Gateway, Phase},
+    handshakes::GivenUp,
     limits::{ACCEPT_PAUSE, DRAIN_RETRY_AFTER_SECONDS},
     metrics::Limit,
     rate::{Bucket, Metered},
     session::Ending,
     socket::Socket,
-    tls::Secured,
+    tls::{Greeting, Secured},
     upgrade::{NoSession, UpgradeError, Upgraded, upgrade},
 };
 
@@ -49,6 +50,8 @@ enum Rejected {
     Overdue(Duration),
     #[error("no tls: {0}")]
     Tls(io::Error),
+    #[error(transparent)]
+    GivenUp(#[from] GivenUp),
     #[error("expected a client certificate, found none")]
     NoCertificate,
     #[error("no node: {0}")]
@@ -186,8 +189,15 @@ async fn secure_and_upgrade(
     stream.set_nodelay(true).map_err(Rejected::Tls)?;
     let limits = gateway.limits();
     let bytes = Bucket::full(limits.bytes_per_second, limits.bytes_burst, clock::now());
-    let secured = Secured::accept(Metered::new(stream, bytes), tls)
+    let greeting = Greeting::hear(Metered::new(stream, bytes))
         .await
+        .map_err(Rejected::Tls)?;
+    let max = limits.handshakes_under_way;
+    let turn = gateway.handshakes.enter(max).await;
+    // What a handshake needs, only who is at it has.
+    let secured = turn
+        .unless_wanted(max, Box::pin(greeting.answer(tls)))
+        .await?
         .map_err(Rejected::Tls)?;
     let node = holder(secured.peer().ok_or(Rejected::NoCertificate)?)?;
     let may = may_begin(gateway, &node);
@@ -214,6 +224,7 @@ fn as_told(reason: &Rejected) -> NoSession {
         Rejected::Draining
         | Rejected::Overdue(_)
         | Rejected::Tls(_)
+        | Rejected::GivenUp(_)
         | Rejected::NoCertificate
         | Rejected::Holder(_)
         | Rejected::Http(_)
@@ -230,6 +241,7 @@ fn reject(gateway: &Gateway, from: SocketAddr, reason: &Rejected) {
     let limit = match reason {
         Rejected::Overdue(_) => Limit::HandshakeTimeout,
         Rejected::NotNow(not_now) => limit_of(not_now),
+        Rejected::GivenUp(_) => Limit::HandshakesUnderWay,
         Rejected::Draining => {
             debug!(%from, "came while the gateway stops");
             return;

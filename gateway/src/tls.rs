@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use crate::identity::Identity;
 
-pub(crate) use secured::Secured;
+pub(crate) use secured::{Greeting, Secured};
 
 /// Why an identity cannot be used for TLS.
 #[derive(Debug, Error)]

@@ -16,6 +16,8 @@ pub(crate) enum Limit {
     Handshakes,
     /// `handshakes_per_address_per_second`.
     HandshakesPerAddress,
+    /// `handshakes_under_way`.
+    HandshakesUnderWay,
     /// `sessions_per_node_per_minute`.
     SessionsPerNode,
     /// `handshake_timeout`.
@@ -42,11 +44,12 @@ pub(crate) enum Limit {
 
 impl Limit {
     /// All of them.
-    pub(super) const ALL: [Self; 15] = [
+    pub(super) const ALL: [Self; 16] = [
         Self::Connections,
         Self::Unwelcomed,
         Self::Handshakes,
         Self::HandshakesPerAddress,
+        Self::HandshakesUnderWay,
         Self::SessionsPerNode,
         Self::HandshakeTimeout,
         Self::HelloTimeout,
@@ -67,6 +70,7 @@ impl Limit {
             Self::Unwelcomed => "unwelcomed-per-address",
             Self::Handshakes => "handshakes-per-second",
             Self::HandshakesPerAddress => "handshakes-per-address",
+            Self::HandshakesUnderWay => "handshakes-under-way",
             Self::SessionsPerNode => "sessions-per-node",
             Self::HandshakeTimeout => "handshake-timeout",
             Self::HelloTimeout => "hello-timeout",

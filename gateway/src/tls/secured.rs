@@ -32,6 +32,15 @@ const RECORD_BYTES_MAX: usize = 16 << 10;
 /// More than a record adds to its content: head, type and tag.
 const RECORD_OVERHEAD_BYTES: usize = 64;
 
+/// The kind of record that a handshake begins with.
+const HANDSHAKE_RECORD: u8 = 0x16;
+
+/// A peer that has said all it takes to answer, or something that no answer will make better.
+pub(crate) struct Greeting<S> {
+    socket: S,
+    come: Vec<u8>,
+}
+
 /// A connection that is secured, or on the way to it.
 pub(crate) struct Secured<S> {
     socket: S,
@@ -50,25 +59,69 @@ struct Pending {
     done: usize,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Secured<S> {
-    /// The whole handshake: both ends know who the other is.
-    pub(crate) async fn accept(socket: S, config: Arc<ServerConfig>) -> io::Result<Self> {
-        let tls = UnbufferedServerConnection::new(config).map_err(io::Error::other)?;
-        let mut secured = Self {
+impl<S: AsyncRead + AsyncWrite + Unpin> Greeting<S> {
+    /// Waits for a first record.
+    pub(crate) async fn hear(socket: S) -> io::Result<Self> {
+        let mut greeting = Self {
             socket,
+            come: Vec::new(),
+        };
+        while !greeting.is_whole() {
+            std::future::poll_fn(|cx| greeting.poll_more(cx)).await?;
+        }
+        Ok(greeting)
+    }
+
+    /// The whole handshake: both ends know who the other is.
+    pub(crate) async fn answer(self, config: Arc<ServerConfig>) -> io::Result<Secured<S>> {
+        let tls = UnbufferedServerConnection::new(config).map_err(io::Error::other)?;
+        let mut secured = Secured {
+            socket: self.socket,
             tls,
-            encrypted: Vec::new(),
+            encrypted: self.come,
             plain: Pending::default(),
             leaving: Pending::default(),
             ended: false,
         };
+        std::future::poll_fn(|cx| secured.poll_begin(cx)).await?;
         std::future::poll_fn(|cx| secured.poll_handshake(cx)).await?;
         Ok(secured)
     }
 
+    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut scratch = [0; READ_BYTES];
+        let mut read = ReadBuf::new(&mut scratch);
+        ready!(Pin::new(&mut self.socket).poll_read(cx, &mut read))?;
+        if read.filled().is_empty() {
+            return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+        }
+        self.come.extend_from_slice(read.filled());
+        Poll::Ready(Ok(()))
+    }
+
+    fn is_whole(&self) -> bool {
+        match self.come.as_slice() {
+            [HANDSHAKE_RECORD, _, _, high, low, rest @ ..] => {
+                let wanted = usize::from(u16::from_be_bytes([*high, *low]));
+                // More than a record may have is refused as soon as it is looked at.
+                rest.len() >= wanted.min(RECORD_BYTES_MAX)
+            }
+            [HANDSHAKE_RECORD, ..] | [] => false,
+            [..] => true,
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Secured<S> {
     /// The certificate that the peer showed.
     pub(crate) fn peer(&self) -> Option<&CertificateDer<'static>> {
         self.tls.peer_certificates()?.first()
+    }
+
+    /// Looks at what came before anybody looked.
+    fn poll_begin(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let done = self.decrypt_kept();
+        self.judge(done, cx)
     }
 
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -68,11 +68,18 @@ async fn connect(config: &Arc<ClientConfig>, stream: DuplexStream) -> TlsStream<
     connector.connect(name, stream).await.unwrap()
 }
 
+async fn accept(
+    stream: DuplexStream,
+    config: Arc<ServerConfig>,
+) -> io::Result<Secured<DuplexStream>> {
+    Greeting::hear(stream).await?.answer(config).await
+}
+
 async fn pair(ends: &Ends, room: usize) -> (TlsStream<DuplexStream>, Secured<DuplexStream>) {
     let (near, far) = duplex(room);
     let (client, server) = tokio::join!(
         connect(&ends.client, near),
-        Secured::accept(far, Arc::clone(&ends.server))
+        accept(far, Arc::clone(&ends.server))
     );
     (client, server.unwrap())
 }
@@ -152,7 +159,7 @@ async fn a_peer_may_change_its_keys() {
 async fn a_stranger_is_told_and_left() {
     let ends = ends();
     let (near, far) = duplex(4096);
-    let server = tokio::spawn(Secured::accept(far, Arc::clone(&ends.server)));
+    let server = tokio::spawn(accept(far, Arc::clone(&ends.server)));
     let mut client = connect(&ends.stranger, near).await;
     let told = client.read(&mut [0]).await.unwrap_err().to_string();
     assert!(told.contains("CertificateRequired"), "{told}");
@@ -174,7 +181,7 @@ async fn whatever_is_no_tls_ends_with_little_read() {
         .repeat(20),
     ] {
         let (mut near, far) = duplex(4096);
-        let server = tokio::spawn(Secured::accept(far, Arc::clone(&ends().server)));
+        let server = tokio::spawn(accept(far, Arc::clone(&ends().server)));
         let mut sent = 0;
         for piece in junk.chunks(1000) {
             if near.write_all(piece).await.is_err() {
