@@ -2,6 +2,8 @@
 //!
 //! Takes what to build, gives paths of executables. Cargo says where it put them, so that no folder is guessed.
 
+mod checkout;
+
 use std::{
     ffi::OsStr,
     fs::File,
@@ -12,6 +14,8 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use tokio::process::Command;
+
+pub use checkout::Checkout;
 
 /// The servers and the command line.
 #[derive(Clone, Debug)]
@@ -170,27 +174,31 @@ pub async fn optimised_gateway() -> Result<Optimised> {
 
 /// Builds the agent as it is shipped, one static file, and copies it to `to`.
 pub async fn shipped_agent(to: &Path) -> Result<()> {
-    let cargo = shipped_with(&["--package", "bcd", "--profile", "agent"], &agent_flags());
+    let cargo = shipped_with(
+        &Checkout::here(),
+        &["--package", "bcd", "--profile", "agent"],
+        &agent_flags(),
+    );
     copy_agent(cargo, to).await
 }
 
 /// The same, so that the bytes do not depend on the folder or on the time.
-pub async fn shipped(shipping: &Shipping, to: &Path) -> Result<()> {
+pub async fn shipped(from: &Checkout, shipping: &Shipping, to: &Path) -> Result<()> {
     let mut flags = agent_flags();
-    flags.extend(remaps());
-    let mut cargo = shipped_with(&["--package", "bcd", "--profile", "agent"], &flags);
+    flags.extend(remaps(from));
+    let mut cargo = shipped_with(from, &["--package", "bcd", "--profile", "agent"], &flags);
     cargo.env("BCD_VERSION", &shipping.version);
     cargo.env("SOURCE_DATE_EPOCH", shipping.epoch.to_string());
     copy_agent(cargo, to).await
 }
 
 /// Builds control and gateway as they are shipped, each one static file without a symbol.
-pub async fn shipped_servers(shipping: &Shipping) -> Result<Programs> {
+pub async fn shipped_servers(from: &Checkout, shipping: &Shipping) -> Result<Programs> {
     let mut flags = vec![
         "-Ctarget-feature=+crt-static".to_owned(),
         "-Cstrip=symbols".to_owned(),
     ];
-    flags.extend(remaps());
+    flags.extend(remaps(from));
     let what = [
         "--package",
         "better-compute",
@@ -198,7 +206,7 @@ pub async fn shipped_servers(shipping: &Shipping) -> Result<Programs> {
         "bc-gateway",
         "--release",
     ];
-    let mut cargo = shipped_with(&what, &flags);
+    let mut cargo = shipped_with(from, &what, &flags);
     cargo.env("SOURCE_DATE_EPOCH", shipping.epoch.to_string());
     let built = run(cargo).await?;
     Ok(Programs {
@@ -214,43 +222,46 @@ async fn copy_agent(cargo: Command, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn shipped_with(what: &[&str], flags: &[String]) -> Command {
+fn shipped_with(from: &Checkout, what: &[&str], flags: &[String]) -> Command {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut cargo = cargo_with(what);
     cargo.args(["--target", &target]);
+    cargo.current_dir(&from.root);
+    if let Some(target) = &from.target {
+        cargo.env("CARGO_TARGET_DIR", target);
+    }
     // They are for the target alone, since one is named: what runs while building cannot be static.
     cargo
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
-        .env("CFLAGS", c_remaps())
+        .env("CFLAGS", c_remaps(from))
         .env_remove("BCD_FAULT");
     cargo
 }
 
 /// Folders whose names must not get into a binary, and what stands for them there.
-fn folders() -> Vec<(PathBuf, &'static str)> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+fn folders(from: &Checkout) -> Vec<(PathBuf, &'static str)> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
     let mut folders = Vec::new();
-    if let Some(target) = std::env::var_os("CARGO_TARGET_DIR") {
-        folders.push((PathBuf::from(target), "/bcd/target"));
+    if let Some(target) = &from.target {
+        folders.push((target.clone(), "/bcd/target"));
     }
-    folders.push((workspace.canonicalize().unwrap_or(workspace), "/bcd"));
+    folders.push((from.root.clone(), "/bcd"));
     folders.extend(home.map(|home| (home, "/cargo")));
     folders
 }
 
-fn remaps() -> Vec<String> {
+fn remaps(from: &Checkout) -> Vec<String> {
     let remap = |(folder, name): (PathBuf, &str)| {
         format!("--remap-path-prefix={}={name}", folder.display())
     };
-    folders().into_iter().map(remap).collect()
+    folders(from).into_iter().map(remap).collect()
 }
 
-fn c_remaps() -> String {
+fn c_remaps(from: &Checkout) -> String {
     let remap =
         |(folder, name): (PathBuf, &str)| format!("-ffile-prefix-map={}={name}", folder.display());
-    let all: Vec<String> = folders().into_iter().map(remap).collect();
+    let all: Vec<String> = folders(from).into_iter().map(remap).collect();
     all.join(" ")
 }
 

@@ -7,6 +7,7 @@ mod deb;
 mod layout;
 mod rpm;
 mod sbom;
+mod twice;
 
 use std::{
     path::{Path, PathBuf},
@@ -16,7 +17,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use bc_protocol::{digest::Sha256, platform::Platform};
 
-use crate::build::{self, AgentBuild, Shipping};
+use crate::build::{self, AgentBuild, Checkout, Shipping};
 pub use layout::Sources;
 
 use layout::Package;
@@ -32,6 +33,17 @@ pub struct Dist {
     pub builds: Builds,
     /// Who signs the release, and as which one.
     pub signing: Option<Signing>,
+    /// Whether it is made a second time, to compare.
+    pub proof: Proof,
+}
+
+/// Whether somebody looks that the same checkout gives the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// Nobody does.
+    None,
+    /// Everything is made again, elsewhere: packages, and what is shipped also from a copy of the checkout.
+    Twice,
 }
 
 /// How programs are compiled.
@@ -41,6 +53,35 @@ pub enum Builds {
     Shipped,
     /// As they are tested every day: in a fraction of the time.
     Daily,
+}
+
+/// One of the packages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The node's.
+    Node,
+    /// The gateway's.
+    Gateway,
+    /// Control's, with the command line.
+    Control,
+}
+
+/// A kind of package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Debian's.
+    Deb,
+    /// Fedora's.
+    Rpm,
+}
+
+/// How hard a package is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compression {
+    /// As it is shipped.
+    Best,
+    /// For those that nobody downloads.
+    None,
 }
 
 /// Who signs the release.
@@ -59,20 +100,12 @@ pub async fn run(dist: Dist, say: impl Fn(&str)) -> Result<String> {
         version: version.clone(),
         epoch: epoch()?,
     };
-    let bin = dist.out.join("bin");
-    std::fs::create_dir_all(&bin)?;
+    let here = Checkout::here();
     say("building the programs");
-    let sources = Sources {
-        agent: bin.join("bcd"),
-        gateway: bin.join("bc-gateway"),
-        control: bin.join("better-compute"),
-    };
-    compile(&dist, &shipping, &sources).await?;
+    let sources = compile((&here, dist.builds), &shipping, &dist.out).await?;
     say("packing");
     let packages = packages(&dist.out, &sources, &shipping)?;
-    let list = dist.out.join("sbom.cdx.json");
-    sbom::write(&list, &shipping.version)?;
-    release(&dist, &sources, &list)?;
+    release(&dist.out, &sources, &shipping, dist.signing.as_ref())?;
     sums(&dist.out)?;
     let size = std::fs::metadata(&sources.agent)?.len();
     let node = packages
@@ -80,12 +113,18 @@ pub async fn run(dist: Dist, say: impl Fn(&str)) -> Result<String> {
         .find(|file| file.extension().is_some_and(|end| end == "deb"))
         .context("no package was made")?;
     let kib = |bytes: u64| bytes.div_ceil(1024);
-    Ok(format!(
+    let mut figures = format!(
         "packages={} agent_kib={} node_deb_kib={} version={version}",
         packages.len(),
         kib(size),
         kib(std::fs::metadata(node)?.len()),
-    ))
+    );
+    if dist.proof == Proof::Twice {
+        say("making everything again, elsewhere");
+        let compared = twice::compare(&here, &dist, &shipping, &sources).await?;
+        figures.push_str(&format!(" same={compared}"));
+    }
+    Ok(figures)
 }
 
 /// Packs programs that were built before. The node's Debian package comes first.
@@ -95,29 +134,50 @@ pub fn packages(out: &Path, sources: &Sources, shipping: &Shipping) -> Result<Ve
     for package in Package::all() {
         let root = staged.path().join(package.name);
         package.stage(&root, package.program_of(sources), shipping)?;
-        made.push(deb::pack(&package, &root, out, shipping)?);
+        let how = (Compression::Best, shipping);
+        made.push(deb::pack(&package, &root, out, how)?);
         if has("rpmbuild") {
-            made.push(rpm::pack(&package, &root, out, shipping)?);
+            made.push(rpm::pack(&package, &root, out, how)?);
         }
     }
     Ok(made)
 }
 
-/// Packs the node alone, for Debian.
-pub fn node_package(out: &Path, agent: &Path, shipping: &Shipping) -> Result<PathBuf> {
+/// Packs one program without compressing anything: for a machine that is gone within minutes.
+pub fn one_package(
+    (which, kind): (Which, Kind),
+    out: &Path,
+    program: &Path,
+    shipping: &Shipping,
+) -> Result<PathBuf> {
     let staged = tempfile::tempdir().context("a folder to pack in")?;
-    let root = staged.path().join("bcd");
-    let node = Package::node();
-    node.stage(&root, agent, shipping)?;
-    deb::pack(&node, &root, out, shipping)
+    let package = Package::of(which);
+    let root = staged.path().join(package.name);
+    package.stage(&root, program, shipping)?;
+    let how = (Compression::None, shipping);
+    match kind {
+        Kind::Deb => deb::pack(&package, &root, out, how),
+        Kind::Rpm => rpm::pack(&package, &root, out, how),
+    }
 }
 
-async fn compile(dist: &Dist, shipping: &Shipping, to: &Sources) -> Result<()> {
-    let (gateway, control) = match dist.builds {
+/// Builds the programs, and puts them where they are shipped from.
+async fn compile(
+    (from, builds): (&Checkout, Builds),
+    shipping: &Shipping,
+    out: &Path,
+) -> Result<Sources> {
+    let bin = out.join("bin");
+    std::fs::create_dir_all(&bin)?;
+    let to = Sources {
+        agent: bin.join("bcd"),
+        gateway: bin.join("bc-gateway"),
+        control: bin.join("better-compute"),
+    };
+    let servers = match builds {
         Builds::Shipped => {
-            build::shipped(shipping, &to.agent).await?;
-            let servers = build::shipped_servers(shipping).await?;
-            (servers.gateway, servers.control)
+            build::shipped(from, shipping, &to.agent).await?;
+            build::shipped_servers(from, shipping).await?
         }
         Builds::Daily => {
             let agent = AgentBuild {
@@ -125,33 +185,42 @@ async fn compile(dist: &Dist, shipping: &Shipping, to: &Sources) -> Result<()> {
                 fault: None,
             };
             build::agent(agent, &to.agent).await?;
-            let servers = build::programs().await?;
-            (servers.gateway, servers.control)
+            build::programs().await?
         }
     };
-    for (from, to) in [(gateway, &to.gateway), (control, &to.control)] {
+    for (from, to) in [
+        (servers.gateway, &to.gateway),
+        (servers.control, &to.control),
+    ] {
         std::fs::copy(&from, to).with_context(|| format!("copy {}", from.display()))?;
     }
-    Ok(())
+    Ok(to)
 }
 
-/// A folder that `releases register` takes once enough people have signed it.
-fn release(dist: &Dist, sources: &Sources, list: &Path) -> Result<()> {
-    let dir = dist.out.join("release");
+/// Lays out the folder that people sign, and signs it for those whose keys are here: once enough have, `releases register`
+/// takes it. Gives the folder.
+pub fn release(
+    out: &Path,
+    sources: &Sources,
+    shipping: &Shipping,
+    signing: Option<&Signing>,
+) -> Result<PathBuf> {
+    let list = out.join("sbom.cdx.json");
+    sbom::write(&list, &shipping.version)?;
+    let dir = out.join("release");
     std::fs::create_dir_all(&dir)?;
     let binary = dir.join(format!("bcd-{}", Platform::host()));
     std::fs::copy(&sources.agent, &binary)?;
     std::fs::copy(list, dir.join("sbom.cdx.json"))?;
-    let Some(signing) = &dist.signing else {
-        return Ok(());
+    let Some(signing) = signing else {
+        return Ok(dir);
     };
     let [first, others @ ..] = signing.keys.as_slice() else {
         bail!("expected at least one key to sign with, found none")
     };
-    let version = dist.version.clone().unwrap_or_else(workspace_version);
     let mut sign = Command::new(&sources.control);
     sign.args(["release", "sign"]).arg(&dir);
-    sign.args(["--product", "bcd", "--version", &version]);
+    sign.args(["--product", "bcd", "--version", &shipping.version]);
     sign.args(["--sequence", &signing.sequence.to_string(), "--key"]);
     sign.arg(first);
     if !others.is_empty() {
@@ -165,7 +234,7 @@ fn release(dist: &Dist, sources: &Sources, list: &Path) -> Result<()> {
         cosign.arg(dir.join("manifest.json")).arg("--key").arg(key);
         run_to_end(&mut cosign)?;
     }
-    Ok(())
+    Ok(dir)
 }
 
 /// The digests of everything in the folder, in the form that `sha256sum --check` reads.

@@ -13,6 +13,7 @@ mod yard;
 use std::{
     fmt,
     io::{self, Write},
+    path::PathBuf,
     process::Command,
 };
 
@@ -24,6 +25,19 @@ pub use machine::Machine;
 use cases::Case;
 use yard::Yard;
 
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// How much is done.
+    pub extent: Extent,
+    /// How many machines are nodes; every other one without rights.
+    pub nodes: usize,
+    /// An agent that was built before and says that it is 6.6.100, in place of one that is built now.
+    pub agent: Option<PathBuf>,
+    /// Only cases whose names hold one of these; all of them where there is none.
+    pub only: Vec<String>,
+}
+
 /// How much is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
@@ -31,6 +45,17 @@ pub enum Extent {
     Short,
     /// Twice, with the machines in each other's place.
     Full,
+}
+
+impl Campaign {
+    fn names(&self, case: Case) -> bool {
+        let name = format!("{case:?}").to_lowercase();
+        let named = |part: &String| name.contains(&part.to_lowercase().replace('-', ""));
+        match self.extent {
+            Extent::Short if case.is_for_the_full_form() => false,
+            Extent::Short | Extent::Full => self.only.is_empty() || self.only.iter().any(named),
+        }
+    }
 }
 
 /// What came of it.
@@ -58,7 +83,14 @@ impl fmt::Display for Findings {
 
 /// What this machine lacks for the campaign.
 pub fn missing() -> Vec<&'static str> {
-    let programs = ["debootstrap", "systemd-nspawn", "nsenter", "dpkg-deb"];
+    let programs = [
+        "debootstrap",
+        "systemd-nspawn",
+        "nsenter",
+        "dpkg-deb",
+        "rpm",
+        "rpmbuild",
+    ];
     let mut missing: Vec<_> = programs
         .into_iter()
         .filter(|program| !crate::dist::has(program))
@@ -70,20 +102,27 @@ pub fn missing() -> Vec<&'static str> {
 }
 
 /// Runs the campaign.
-pub async fn run(extent: Extent) -> Result<Findings> {
+pub async fn run(campaign: Campaign) -> Result<Findings> {
     let missing = missing();
     ensure!(missing.is_empty(), "this campaign needs {missing:?}");
-    let mut yard = Yard::open().await?;
+    ensure!(
+        campaign.nodes >= 2,
+        "expected at least two nodes, one as root and one without rights"
+    );
+    let mut yard = Yard::open(campaign.nodes, campaign.agent.as_deref()).await?;
     let mut findings = Findings {
         nodes: yard.nodes.len(),
         ..Findings::default()
     };
-    let rounds = match extent {
+    let rounds = match campaign.extent {
         Extent::Short => 1,
         Extent::Full => 2,
     };
     for round in 0..rounds {
         for case in Case::ALL {
+            if !campaign.names(case) {
+                continue;
+            }
             // What takes the nodes away comes at the very end.
             if case.is_final() && round + 1 < rounds {
                 continue;

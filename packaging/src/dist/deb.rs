@@ -10,6 +10,7 @@ use std::{
 use anyhow::Result;
 
 use super::{
+    Compression,
     layout::{Package, date, packaging},
     run_to_end, write,
 };
@@ -23,7 +24,7 @@ pub(super) fn pack(
     package: &Package,
     root: &Path,
     out: &Path,
-    shipping: &Shipping,
+    (compression, shipping): (Compression, &Shipping),
 ) -> Result<PathBuf> {
     let staged = tempfile::tempdir()?;
     let tree = staged.path().join("tree");
@@ -47,7 +48,11 @@ pub(super) fn pack(
     let mut pack = Command::new("dpkg-deb");
     pack.env("SOURCE_DATE_EPOCH", shipping.epoch.to_string());
     // One thread: what several compress depends on how many there are.
-    pack.args(["--root-owner-group", "-Zxz", "--threads-max=1", "--build"]);
+    let how = match compression {
+        Compression::Best => "-Zxz",
+        Compression::None => "-Znone",
+    };
+    pack.args(["--root-owner-group", how, "--threads-max=1", "--build"]);
     run_to_end(pack.arg(&tree).arg(&file))?;
     Ok(file)
 }

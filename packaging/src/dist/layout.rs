@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::run_to_end;
+use super::{Which, run_to_end};
 use crate::build::Shipping;
 
 /// The programs that are packed.
@@ -65,6 +65,14 @@ const NODE: Package = Package {
         (
             "systemd/bcd-helper.socket",
             "usr/lib/systemd/system/bcd-helper.socket",
+        ),
+        (
+            "systemd/bcd-preflight.socket",
+            "usr/lib/systemd/system/bcd-preflight.socket",
+        ),
+        (
+            "systemd/bcd-preflight@.service",
+            "usr/lib/systemd/system/bcd-preflight@.service",
         ),
         ("systemd/unprivileged.conf", "usr/lib/bcd/unprivileged.conf"),
         ("systemd/bcd.sysusers", "usr/lib/sysusers.d/bcd.conf"),
@@ -130,9 +138,13 @@ impl Package {
         [NODE, GATEWAY, CONTROL]
     }
 
-    /// The node's.
-    pub(super) fn node() -> Self {
-        NODE
+    /// One of them.
+    pub(super) fn of(which: Which) -> Self {
+        match which {
+            Which::Node => NODE,
+            Which::Gateway => GATEWAY,
+            Which::Control => CONTROL,
+        }
     }
 
     /// Its program, of those that were built.

@@ -1,6 +1,7 @@
 //! Fedora's kind of package, by `rpmbuild`.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -8,6 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::{
+    Compression,
     layout::{Package, packaging},
     run_to_end, write,
 };
@@ -21,7 +23,7 @@ pub(super) fn pack(
     package: &Package,
     root: &Path,
     out: &Path,
-    shipping: &Shipping,
+    (compression, shipping): (Compression, &Shipping),
 ) -> Result<PathBuf> {
     let staged = tempfile::tempdir()?;
     let spec = staged.path().join(format!("{}.spec", package.name));
@@ -44,6 +46,11 @@ pub(super) fn pack(
     ] {
         pack.arg("--define").arg(define);
     }
+    let how = match compression {
+        Compression::Best => "w9.xzdio",
+        Compression::None => "w0.ufdio",
+    };
+    pack.arg("--define").arg(format!("_binary_payload {how}"));
     run_to_end(pack.arg(&spec))?;
     let file = out.join(format!(
         "{}-{}-1.{}.rpm",
@@ -75,13 +82,24 @@ fn about(package: &Package, root: &Path, shipping: &Shipping) -> Result<String> 
         text.push_str(&format!("%{script}\n{lines}\n"));
     }
     text.push_str("%files\n%defattr(-,root,root,-)\n");
-    for file in files(root, root)? {
+    let files = files(root, root)?;
+    for folder in own_folders(package, &files) {
+        text.push_str(&format!("%dir /{}\n", folder.display()));
+    }
+    for file in files {
         text.push_str(&format!("/{}\n", file.display()));
     }
     Ok(text)
 }
 
-/// Every file below `dir`, by its path below `root`; folders belong to whoever had them first.
+/// Folders that nobody else has anything in: they go with the package. Others belong to whoever had them first.
+fn own_folders(package: &Package, files: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let folders = files.iter().filter_map(|file| file.parent());
+    let own = folders.filter(|folder| folder.ends_with(package.name));
+    own.map(Path::to_owned).collect()
+}
+
+/// Every file below `dir`, by its path below `root`.
 fn files(root: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir)? {

@@ -14,7 +14,7 @@ use super::{
     explore::{Again, Walk, after_stop, recovered, recovered_by},
     ext4::{Disk, disk_of, fresh},
     helper::Helper,
-    script::{Act, BOOT, Step},
+    script::{BOOT, Step},
     trace::{self, Call},
     yard::{Exit, Yard, copy},
 };
@@ -42,7 +42,7 @@ pub(super) fn run(yard: &Yard, walk: &Walk, extent: Extent) -> Result<Figures> {
         let folder = yard.folder.join("cut");
         fs::create_dir_all(&folder)?;
         let fresh = fresh(&folder, snapshot)?;
-        if !matches!(step.act, Act::Boot) {
+        if !step.act.is_a_start() {
             let end = acknowledged_by_helper(yard, &disk_of(&folder, &fresh)?, step)?;
             figures.count(
                 "cuts behind the helper's answer",

@@ -10,7 +10,7 @@ use anyhow::Result;
 use super::{
     Extent, Figures,
     checker::{self, Seen, look},
-    script::{Act, BOOT, Before, Expect, SCRIPT, Step},
+    script::{BOOT, Before, Expect, SCRIPT, Step},
     trace::{self, Call},
     yard::{Exit, Yard, copy},
 };
@@ -249,7 +249,7 @@ pub(super) fn recovered_by(
     let mut wrong = booted.absolute(known);
     wrong.extend(booted.copies_agree().err());
     wrong.extend(booted.moved_from(before, step));
-    if !matches!(step.act, Act::Boot) {
+    if !step.act.is_a_start() {
         // Where it was done already it may be refused now: what counts is how the node stands.
         (again.act)()?;
     }

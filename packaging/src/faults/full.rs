@@ -9,7 +9,7 @@ use super::{
     checker::look,
     explore::{Walk, after_stop, recovered},
     ext4::{Disk, disk_of, fresh},
-    script::{Act, Step},
+    script::Step,
     yard::{Exit, Yard},
 };
 
@@ -79,7 +79,7 @@ fn on(yard: &Yard, disk: &Disk, step: &Step, lack: Lack) -> Result<Vec<String>> 
     let after = look(&state)?;
     let mut wrong = after_stop(yard, step, exit, (&before, &after));
     // Where nothing has to be written, a node starts whatever the disk is like.
-    let is_settled = matches!(step.act, Act::Boot) && before.is_settled();
+    let is_settled = step.act.is_a_start() && before.is_settled();
     if is_settled && exit != Exit::Done {
         wrong.push("I6: a node without a trial does not start".to_owned());
     }

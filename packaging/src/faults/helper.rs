@@ -16,7 +16,7 @@ use super::{
     Extent, Figures,
     checker::look,
     explore::{self, Walk},
-    script::{Act, Step},
+    script::Step,
     yard::{Exit, Yard},
 };
 use client::Request;
@@ -43,7 +43,7 @@ pub(super) fn stopped(yard: &Yard, walk: &Walk, extent: Extent) -> Result<Figure
 
 /// One step: the node's part through a helper of its own, the start by the boot loader.
 pub(super) fn asked(yard: &Yard, state: &Path, step: &Step, name: &str) -> Result<Exit> {
-    if matches!(step.act, Act::Boot) {
+    if step.act.is_a_start() {
         return yard.run(state, step, &[]);
     }
     let _watchdog = yard.watchdog(state, step)?;

@@ -4,6 +4,8 @@
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Act {
     Boot,
+    /// A node that has ended well becomes the next binary in its own process.
+    HandOver,
     Stage {
         spec: &'static str,
         attempt: &'static str,
@@ -20,6 +22,13 @@ pub(super) enum Act {
         sequence: u64,
         attempt: &'static str,
     },
+}
+
+impl Act {
+    /// Whether it is the boot loader's, and no node's wish.
+    pub(super) fn is_a_start(self) -> bool {
+        matches!(self, Self::Boot | Self::HandOver)
+    }
 }
 
 /// What has to come of it.
@@ -159,7 +168,7 @@ pub(super) const SCRIPT: &[Step] = &[
         activate("spec-2", "first"),
         trying(1, 2, 0),
     )),
-    again(done("boot 2", Act::Boot, trying(1, 2, 1))),
+    done("hand over to 2", Act::HandOver, trying(1, 2, 1)),
     again(done("boot 2 again", Act::Boot, trying(1, 2, 2))),
     again(done("boot 2 once more", Act::Boot, trying(1, 2, 3))),
     done("boot back", Act::Boot, holding(1, 2)),

@@ -202,6 +202,7 @@ impl Yard {
         let text = |name: String| crate::fleet::text(&self.folder.join(name));
         let words = match *act {
             Act::Boot => vec!["boot".to_owned()],
+            Act::HandOver => ["exec", "node", "--boot"].map(str::to_owned).into(),
             Act::Stage {
                 spec,
                 attempt,
@@ -246,7 +247,8 @@ impl Yard {
 fn exit(status: ExitStatus) -> Result<Exit> {
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(Exit::Done),
-        (Some(1..=4), _) => Ok(Exit::Refused),
+        // The last of them: what the record names cannot be executed.
+        (Some(1..=4 | 126), _) => Ok(Exit::Refused),
         (None, Some(9)) => Ok(Exit::Killed),
         (code, signal) => bail!("bcd ended with code {code:?} and signal {signal:?}"),
     }

@@ -1,7 +1,13 @@
 //! What may happen to a node, and how it has to stand afterwards.
 
+mod container;
+mod disk;
+mod helper;
 mod package;
+mod playbook;
+mod rpm;
 mod script;
+mod servers;
 
 use std::time::Duration;
 
@@ -26,14 +32,20 @@ pub(super) enum Case {
     UnitsKilled,
     StoppedOnTrial,
     FullDisk,
+    OlderHelper,
+    OlderNode,
     RightsTakenAndGiven,
     PackageReplaced,
+    ServersPackaged,
+    RpmPackaged,
+    Container,
+    AnsibleRole,
     PackageRemoved,
     InstallScript,
 }
 
 impl Case {
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 20] = [
         Self::GoodRelease,
         Self::CrashesAtOnce,
         Self::HangsAtOnce,
@@ -44,11 +56,22 @@ impl Case {
         Self::UnitsKilled,
         Self::StoppedOnTrial,
         Self::FullDisk,
+        Self::OlderHelper,
+        Self::OlderNode,
         Self::RightsTakenAndGiven,
         Self::PackageReplaced,
+        Self::ServersPackaged,
+        Self::RpmPackaged,
+        Self::Container,
+        Self::AnsibleRole,
         Self::PackageRemoved,
         Self::InstallScript,
     ];
+
+    /// Whether it takes more time than there is before every change.
+    pub(super) fn is_for_the_full_form(self) -> bool {
+        matches!(self, Self::AnsibleRole)
+    }
 
     /// Whether no node is left afterwards.
     pub(super) fn is_final(self) -> bool {
@@ -67,9 +90,15 @@ impl Case {
             Self::BadReleaseThroughReboot => bad_through_reboot(yard, round).await,
             Self::UnitsKilled => units_killed(yard).await,
             Self::StoppedOnTrial => stopped(yard).await,
-            Self::FullDisk => full_disk(yard).await,
+            Self::FullDisk => disk::full(yard).await,
+            Self::OlderHelper => helper::older(yard).await,
+            Self::OlderNode => helper::older_node(yard).await,
             Self::RightsTakenAndGiven => package::rights(yard).await,
             Self::PackageReplaced => package::replaced(yard).await,
+            Self::ServersPackaged => servers::packaged(yard).await,
+            Self::RpmPackaged => rpm::packaged(yard).await,
+            Self::Container => container::supervised(yard).await,
+            Self::AnsibleRole => playbook::played(yard).await,
             Self::PackageRemoved => package::removed(yard).await,
             Self::InstallScript => script::used(yard),
         }
@@ -97,7 +126,7 @@ async fn good(yard: &mut Yard) -> Result<()> {
     Ok(())
 }
 
-/// From the end of the old session to the Welcome of the new one, by the journal.
+/// From the decision to leave the old session to the Welcome of the new one, by the journal.
 fn gap(node: &Node) -> Result<String> {
     let words = [
         "journalctl",
@@ -114,9 +143,10 @@ fn gap(node: &Node) -> Result<String> {
     let lines: Vec<&str> = log.lines().collect();
     let welcomed = lines.iter().rposition(|line| line.contains("welcomed"));
     let (before, after) = lines.split_at(welcomed.unwrap_or_default());
-    let left = before.iter().rev().find(|line| {
-        line.contains("leaving the session") || line.contains("Deactivated successfully")
-    });
+    let left = before
+        .iter()
+        .rev()
+        .find(|line| line.contains("leaving the session"));
     let gap = match (
         left.and_then(|line| when(line)),
         after.first().and_then(|line| when(line)),
@@ -187,15 +217,17 @@ async fn bad_through_reboot(yard: &mut Yard, round: usize) -> Result<()> {
     for node in &yard.nodes {
         node.machine.shell(&format!(
             "mkdir -p /etc/systemd/system/bcd.service.d\n\
-             printf '[Service]\\nEnvironment=BCD_FAULT=never-connects\\n' >{drop_in}\nsystemctl daemon-reload"
+             printf '[Service]\\nEnvironment=BCD_FAULT=never-connects\\n' >{drop_in}\n\
+             systemctl daemon-reload; systemctl restart bcd.service"
         ))?;
     }
     let (version, rollout) = yard.roll_out(Kind::Told)?;
     disturbed(yard, round).await?;
     let state = yard.ended(&rollout).await;
     for node in &yard.nodes {
-        node.machine
-            .shell(&format!("rm {drop_in}\nsystemctl daemon-reload"))?;
+        node.machine.shell(&format!(
+            "rm {drop_in}\nsystemctl daemon-reload; systemctl restart bcd.service"
+        ))?;
     }
     let state = state?;
     ensure!(state == "paused", "the rollout of {version} is {state}");
@@ -268,42 +300,5 @@ async fn stopped(yard: &mut Yard) -> Result<()> {
     let state = yard.ended(&rollout).await?;
     ensure!(state == "completed", "the rollout of {version} is {state}");
     yard.confirmed = version;
-    yard.at_rest().await
-}
-
-/// How long a disk has no room.
-const FULL: Duration = Duration::from_secs(8);
-
-/// A disk without room costs an update time, not a node: with room, the same rollout goes on.
-async fn full_disk(yard: &mut Yard) -> Result<()> {
-    for node in &yard.nodes {
-        node.machine.shell(
-            "systemctl stop bcd.service bcd-helper.service\nmkdir -p /run/disk\n\
-             mount -t tmpfs -o size=96m,mode=0755 disk /run/disk\ncp -a /var/lib/bcd/. /run/disk/\n\
-             head -c 1G /dev/zero >/run/disk/filled 2>/dev/null || true\nmount --bind /run/disk /var/lib/bcd\n\
-             systemctl start bcd.service",
-        )?;
-    }
-    let (version, rollout) = yard.roll_out(Kind::Good)?;
-    tokio::time::sleep(FULL).await;
-    for node in &yard.nodes {
-        let state = node.state_of("bcd.service")?;
-        node.machine.run(&["rm", "/run/disk/filled"])?;
-        ensure!(
-            state == "active",
-            "{:?}: the disk is full, and the node {state}",
-            node.rights
-        );
-    }
-    let state = yard.ended(&rollout).await?;
-    ensure!(state == "completed", "the rollout of {version} is {state}");
-    yard.confirmed = version;
-    yard.at_rest().await?;
-    for node in &yard.nodes {
-        node.machine.shell(
-            "systemctl stop bcd.service bcd-helper.service\numount /var/lib/bcd\n\
-             rm -rf /var/lib/bcd/*\ncp -a /run/disk/. /var/lib/bcd/\numount /run/disk\nsystemctl start bcd.service",
-        )?;
-    }
     yard.at_rest().await
 }

@@ -5,7 +5,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
+    process::{Child, Command, ExitStatus, Output, Stdio},
     time::Duration,
 };
 
@@ -25,10 +25,24 @@ const BOOT: Duration = Duration::from_secs(90);
 /// How long it may take to be gone.
 const OFF: Duration = Duration::from_secs(20);
 
+/// What systemd-nspawn is told of every machine.
+pub(super) const NSPAWN: [&str; 8] = [
+    "--quiet",
+    "--register=no",
+    "--keep-unit",
+    "--console=pipe",
+    "--link-journal=no",
+    "--settings=no",
+    "--resolv-conf=off",
+    "--timezone=off",
+];
+
 /// A machine, booted or not.
 #[derive(Debug)]
 pub struct Machine {
     name: String,
+    /// What else systemd-nspawn is told.
+    words: Vec<String>,
     nspawn: Option<Child>,
     groups: Vec<PathBuf>,
     dir: TempDir,
@@ -37,20 +51,27 @@ pub struct Machine {
 impl Machine {
     /// A copy of `base`, not booted yet.
     pub fn new(name: &str, base: &Path) -> Result<Self> {
-        let dir = tempfile::Builder::new().prefix("bcd-machine-").tempdir()?;
-        let root = dir.path().join("root");
+        let machine = Self::bare(name, &["--boot"])?;
+        let root = machine.root();
         done(
             Command::new("cp")
                 .args(["-a", "--reflink=auto"])
                 .arg(base)
                 .arg(&root),
         )?;
+        Ok(machine)
+    }
+
+    /// One without a file system yet, whose first process is what these words of systemd-nspawn end with.
+    pub fn bare(name: &str, words: &[&str]) -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("bcd-machine-").tempdir()?;
         let name = format!("{name}-{}", std::process::id());
         let groups = hierarchies()
             .map(|at| at.join(format!("bcd-{name}")))
             .collect();
         Ok(Self {
             name,
+            words: words.iter().copied().map(str::to_owned).collect(),
             nspawn: None,
             groups,
             dir,
@@ -64,6 +85,12 @@ impl Machine {
 
     /// Boots it, and waits until it is up.
     pub async fn boot(&mut self) -> Result<()> {
+        self.start()?;
+        self.up().await
+    }
+
+    /// Starts it, and waits for nothing.
+    pub fn start(&mut self) -> Result<()> {
         for group in &self.groups {
             std::fs::create_dir_all(group).with_context(|| format!("make {}", group.display()))?;
         }
@@ -74,23 +101,25 @@ impl Machine {
             .args(["-c", script, "sh"])
             .args(&self.groups)
             .arg("--");
-        nspawn.args([
-            "systemd-nspawn",
-            "--quiet",
-            "--boot",
-            "--register=no",
-            "--keep-unit",
-        ]);
-        nspawn.args(["--console=pipe", "--link-journal=no", "--settings=no"]);
-        nspawn.args(["--resolv-conf=off", "--timezone=off"]);
+        nspawn.arg("systemd-nspawn").args(NSPAWN);
         nspawn.arg(format!("--machine={}", self.name));
-        nspawn.arg("--directory").arg(self.root());
+        nspawn.arg("--directory").arg(self.root()).args(&self.words);
         nspawn
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         self.nspawn = Some(nspawn.spawn().context("start systemd-nspawn")?);
-        self.up().await
+        Ok(())
+    }
+
+    /// Its folder, for what it is to see beside its file system.
+    pub fn folder(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Tells it what else systemd-nspawn is to know, from the next start on.
+    pub fn told(&mut self, words: &[&str]) {
+        self.words = words.iter().copied().map(str::to_owned).collect();
     }
 
     /// Waits until it is up.
@@ -113,7 +142,7 @@ impl Machine {
     }
 
     /// Its first process.
-    fn leader(&self) -> Result<i32> {
+    pub fn leader(&self) -> Result<i32> {
         let nspawn = self.nspawn.as_ref().context("the machine is off")?.id();
         let listed = std::fs::read_to_string(format!("/proc/{nspawn}/task/{nspawn}/children"))?;
         let first = listed.split_whitespace().next();
@@ -161,6 +190,32 @@ impl Machine {
         self.run(&["sh", "-ec", lines])
     }
 
+    /// A unit's state.
+    pub fn state_of(&self, unit: &str) -> Result<String> {
+        self.property(unit, "ActiveState")
+    }
+
+    /// The process of a unit.
+    pub fn main_process(&self, unit: &str) -> Result<String> {
+        self.property(unit, "MainPID")
+    }
+
+    fn property(&self, unit: &str, name: &str) -> Result<String> {
+        let property = format!("--property={name}");
+        let said = self.run(&["systemctl", "show", &property, "--value", unit])?;
+        Ok(said.trim().to_owned())
+    }
+
+    /// A program of this machine's own, among that one's processes, and where it finds its root file system.
+    pub fn program_of_ours(&self, program: &str) -> Result<(Command, PathBuf)> {
+        let leader = self.leader()?;
+        let mut enter = Command::new("nsenter");
+        enter.args(["--target", &leader.to_string()]);
+        enter.args(["--uts", "--ipc", "--net", "--pid", "--", program]);
+        enter.stdin(Stdio::null());
+        Ok((enter, PathBuf::from(format!("/proc/{leader}/root"))))
+    }
+
     /// Reboots it as its owner would, and waits until it is up again.
     pub async fn reboot(&mut self) -> Result<()> {
         // It may be gone before it has answered.
@@ -183,6 +238,23 @@ impl Machine {
         let leader = self.leader()?;
         kill(Pid::from_raw(leader), Signal::SIGKILL)?;
         self.off()
+    }
+
+    /// Asks its first process to end; gives with what it did, and after how long.
+    pub fn terminate(&mut self) -> Result<(ExitStatus, Duration)> {
+        let began = now();
+        kill(Pid::from_raw(self.leader()?), Signal::SIGTERM)?;
+        let mut nspawn = self.nspawn.take().context("the machine is off")?;
+        loop {
+            if let Some(status) = nspawn.try_wait()? {
+                return Ok((status, began.elapsed()));
+            }
+            if began.elapsed() > OFF {
+                self.nspawn = Some(nspawn);
+                bail!("{} does not end", self.name);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn off(&mut self) -> Result<()> {

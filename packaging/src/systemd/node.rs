@@ -33,7 +33,9 @@ pub(super) struct Node {
 impl Node {
     /// What `bcd status` says.
     pub(super) fn status(&self) -> Result<Value> {
-        let said = self.machine.run(&["bcd", "status", "--output", "json"])?;
+        // Where packages, the script and the container's recipe put it.
+        let words = ["/usr/lib/bcd/bcd", "status", "--output", "json"];
+        let said = self.machine.run(&words)?;
         serde_json::from_str(&said).context("bcd status printed no JSON")
     }
 
@@ -105,14 +107,7 @@ impl Node {
 
     /// A unit's state.
     pub(super) fn state_of(&self, unit: &str) -> Result<String> {
-        let said = self.machine.run(&[
-            "systemctl",
-            "show",
-            "--property=ActiveState",
-            "--value",
-            unit,
-        ])?;
-        Ok(said.trim().to_owned())
+        self.machine.state_of(unit)
     }
 
     /// Tells its binaries how to misbehave, if they do as they are told; nothing, with an empty word.
@@ -125,8 +120,13 @@ impl Node {
                 "mkdir -p {drop_in}; printf '[Service]\\nEnvironment=BCD_FAULT={word}\\n' >{drop_in}/fault.conf"
             )
         };
+        // A node with root's rights becomes the next binary with the environment that it has.
+        let heard = match self.rights {
+            Rights::Root => "systemctl try-restart bcd.service",
+            Rights::Unprivileged => "",
+        };
         self.machine
-            .shell(&format!("{lines}; systemctl daemon-reload"))
+            .shell(&format!("{lines}; systemctl daemon-reload; {heard}"))
             .map(drop)
     }
 

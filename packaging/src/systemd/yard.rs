@@ -2,9 +2,10 @@
 //!
 //! Two builds are enough for any number of releases: a version's text in a binary is replaced by another of its length.
 
+mod programs;
+
 use std::{
     path::{Path, PathBuf},
-    process::Command,
     time::Duration,
 };
 
@@ -12,29 +13,43 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use programs::{built, put, renamed, shipping, strip, write};
+
 use super::{
-    done, image,
+    image,
     machine::Machine,
     node::{Node, Rights, at},
     tell,
 };
 use crate::{
-    build::{self, AgentBuild, Fault, Shipping},
-    dist,
+    build::{self, Fault},
+    dist::{self, Kind as PackageKind, Which},
     fleet::{Fleet, Patience, Plan, PoolPlan, Release, now, replace},
 };
 
 /// What the package's own binary says of itself; releases that are good count on from there.
-const PACKAGED: &str = "6.6.100";
+pub(super) const PACKAGED: &str = "6.6.100";
 
 /// Those that do as they are told.
 const TOLD: &str = "7.7.100";
+
+/// The pool of the machines.
+pub(super) const MACHINES: usize = 0;
+
+/// The pool of the container.
+pub(super) const CONTAINERS: usize = 1;
+
+/// The pool of those that no release comes to.
+pub(super) const OTHERS: usize = 2;
 
 /// How long a trial may go without a Welcome: a machine of the campaign has two processors for everybody.
 const PATIENCE: Patience = Patience {
     watchdog: Duration::from_secs(15),
     stable: Duration::from_secs(2),
 };
+
+/// As whom nodes run, in turn.
+const RIGHTS: [Rights; 2] = [Rights::Root, Rights::Unprivileged];
 
 /// How long a rollout may take.
 const ROLLOUT: Duration = Duration::from_secs(150);
@@ -47,6 +62,7 @@ pub(super) struct Yard {
     pub(super) fleet: Fleet,
     /// The version that every node has confirmed.
     pub(super) confirmed: String,
+    base: PathBuf,
     good: Vec<u8>,
     told: Vec<u8>,
     sequence: u64,
@@ -65,18 +81,27 @@ pub(super) enum Kind {
 
 impl Yard {
     /// Builds, boots, installs, joins.
-    pub(super) async fn open() -> Result<Self> {
+    pub(super) async fn open(nodes: usize, agent: Option<&Path>) -> Result<Self> {
         let base = image::base()?;
         let builds = tempfile::Builder::new().prefix("bcd-yard-").tempdir()?;
-        let good = built(PACKAGED, None, builds.path()).await?;
+        let good = match agent {
+            Some(agent) => {
+                let bytes = std::fs::read(agent)?;
+                write(&builds.path().join(PACKAGED), &bytes)?;
+                bytes
+            }
+            None => built(PACKAGED, None, builds.path()).await?,
+        };
         let told = built(TOLD, Some(Fault::AsTold), builds.path()).await?;
         let programs = build::programs().await?;
         let plan = Plan {
-            pools: vec![PoolPlan {
-                name: "machines",
-                nodes: 0,
-                budget: "1",
-            }],
+            pools: ["machines", "containers", "others"]
+                .map(|name| PoolPlan {
+                    name,
+                    nodes: 0,
+                    budget: "1",
+                })
+                .into(),
             patience: PATIENCE,
         };
         let package = builds.path().join(PACKAGED);
@@ -86,20 +111,32 @@ impl Yard {
             bare: Vec::new(),
             fleet,
             confirmed: PACKAGED.to_owned(),
+            base,
             good,
             told,
             sequence: 0,
             figures: Vec::new(),
             builds,
         };
-        for rights in [Rights::Root, Rights::Unprivileged] {
-            let name = format!("{rights:?}").to_lowercase();
-            let mut machine = Machine::new(&name, &base)?;
-            machine.boot().await?;
+        for (number, rights) in RIGHTS.into_iter().cycle().take(nodes).enumerate() {
+            let name = format!("{rights:?}-{number}").to_lowercase();
+            let machine = yard.machine(&name).await?;
             let node = yard.install(machine, rights).await?;
             yard.nodes.push(node);
         }
         Ok(yard)
+    }
+
+    /// One more machine, booted, with nothing of ours.
+    pub(super) async fn machine(&self, name: &str) -> Result<Machine> {
+        let mut machine = Machine::new(name, &self.base)?;
+        machine.boot().await?;
+        Ok(machine)
+    }
+
+    /// One that is not booted yet.
+    pub(super) fn machine_that_is_off(&self, name: &str) -> Result<Machine> {
+        Machine::new(name, &self.base)
     }
 
     /// Makes a machine a node: the package, its configuration, joining, starting.
@@ -107,27 +144,58 @@ impl Yard {
         self.package(PACKAGED)?;
         let began = now();
         self.put_package(&machine, PACKAGED)?;
-        let node = self.join(machine, rights)?;
+        let node = self.join(MACHINES, machine, rights)?;
         node.settled(&self.confirmed).await?;
         let seconds = began.elapsed().as_secs_f64();
         self.figure(&format!("install_to_welcome_s={seconds:.1}"));
         Ok(node)
     }
 
-    /// Installs a package of a version by the machine's own package manager.
+    /// Installs the node's package of a version by the machine's own package manager.
     pub(super) fn put_package(&self, machine: &Machine, version: &str) -> Result<()> {
-        let deb = self.package(version)?;
-        std::fs::copy(deb, machine.root().join("root/bcd.deb"))?;
-        machine.run(&[
-            "apt-get",
-            "install",
-            "--yes",
-            "--quiet",
-            "--no-install-recommends",
-            "--allow-downgrades",
-            "/root/bcd.deb",
-        ])?;
-        Ok(())
+        put(machine, &[self.package(version)?])
+    }
+
+    /// Installs gateway and control, and the node beside them: a whole fleet on one machine.
+    pub(super) fn put_everything(&self, machine: &Machine, version: &str) -> Result<()> {
+        let programs = self.fleet.programs();
+        let mut packages = vec![self.package(version)?];
+        for (which, program) in [
+            (Which::Gateway, &programs.gateway),
+            (Which::Control, &programs.control),
+        ] {
+            let stripped = self.stripped(program)?;
+            let shipping = shipping(version);
+            packages.push(dist::one_package(
+                (which, PackageKind::Deb),
+                self.builds.path(),
+                &stripped,
+                &shipping,
+            )?);
+        }
+        put(machine, &packages)
+    }
+
+    /// The node's package for Fedora's kin.
+    pub(super) fn rpm(&self, version: &str) -> Result<PathBuf> {
+        let binary = self.binary(version)?;
+        dist::one_package(
+            (Which::Node, PackageKind::Rpm),
+            self.builds.path(),
+            &binary,
+            &shipping(version),
+        )
+    }
+
+    /// A program without what debuggers alone read.
+    fn stripped(&self, program: &Path) -> Result<PathBuf> {
+        let name = program.file_name().context("a program has no name")?;
+        let to = self.builds.path().join(name);
+        if !to.is_file() {
+            std::fs::copy(program, &to)?;
+            strip(&to)?;
+        }
+        Ok(to)
     }
 
     /// The node's package of a version, made when it is first asked for.
@@ -140,28 +208,26 @@ impl Yard {
             return Ok(made.path());
         }
         std::fs::create_dir_all(&dir)?;
+        let binary = self.binary(version)?;
+        let node = (Which::Node, PackageKind::Deb);
+        dist::one_package(node, &dir, &binary, &shipping(version))
+    }
+
+    /// A good binary of a version.
+    pub(super) fn binary(&self, version: &str) -> Result<PathBuf> {
         let binary = self.builds.path().join(format!("bcd-{version}"));
-        write(&binary, &renamed(&self.good, PACKAGED, version)?)?;
-        let shipping = Shipping {
-            version: version.to_owned(),
-            epoch: 1_700_000_000,
-        };
-        dist::node_package(&dir, &binary, &shipping)
+        if !binary.is_file() {
+            write(&binary, &renamed(&self.good, PACKAGED, version)?)?;
+        }
+        Ok(binary)
     }
 
     /// Joins a machine that has the package.
-    pub(super) fn join(&self, machine: Machine, rights: Rights) -> Result<Node> {
-        let token = self.fleet.join_token(0, 1)?;
+    pub(super) fn join(&self, pool: usize, machine: Machine, rights: Rights) -> Result<Node> {
+        let token = self.fleet.join_token(pool, 1)?;
         let root = machine.root();
         std::fs::copy(token, root.join("etc/bcd/join.token"))?;
-        let pins = self.fleet.keys.pins();
-        let config = format!(
-            "control = {control:?}\n\n[update]\nrelease_pins = {pins:?}\nthreshold = 2\n\
-             watchdog_deadline = \"{watchdog}s\"\nstable_for = \"{stable}s\"\n",
-            control = self.fleet.operator.url(),
-            watchdog = PATIENCE.watchdog.as_secs(),
-            stable = PATIENCE.stable.as_secs(),
-        );
+        let config = self.node_config(self.fleet.operator.url());
         replace(&root.join("etc/bcd/bcd.toml"), &config)?;
         let mut node = Node {
             machine,
@@ -180,8 +246,25 @@ impl Yard {
         Ok(node)
     }
 
-    /// Signs and registers the next release, and begins to bring it to every node. Gives its version and the rollout.
+    /// A node's configuration.
+    pub(super) fn node_config(&self, control: &str) -> String {
+        let pins = self.fleet.keys.pins();
+        format!(
+            "control = {control:?}\n\n[update]\nrelease_pins = {pins:?}\nthreshold = 2\n\
+             watchdog_deadline = \"{watchdog}s\"\nstable_for = \"{stable}s\"\n",
+            watchdog = PATIENCE.watchdog.as_secs(),
+            stable = PATIENCE.stable.as_secs(),
+        )
+    }
+
+    /// Signs and registers the next release, and begins to bring it to every machine. Gives its version and the rollout.
     pub(super) fn roll_out(&mut self, kind: Kind) -> Result<(String, String)> {
+        self.roll_out_to(MACHINES, kind)
+    }
+
+    /// The same, to one pool.
+    pub(super) fn roll_out_to(&mut self, pool: usize, kind: Kind) -> Result<(String, String)> {
+        let pool = self.fleet.pools.get(pool).context("no such pool")?.clone();
         self.sequence += 1;
         let number = 100 + self.sequence;
         let (version, bytes) = match kind {
@@ -208,6 +291,8 @@ impl Yard {
             "create",
             "--version",
             &version,
+            "--pool",
+            &pool,
             "--waves",
             "100",
             "--soak",
@@ -271,62 +356,5 @@ impl Yard {
             .iter()
             .map(|node| format!("== {:?}\n{}", node.rights, node.log()));
         logs.collect()
-    }
-}
-
-async fn built(version: &'static str, fault: Option<Fault>, dir: &Path) -> Result<Vec<u8>> {
-    let to = dir.join(version);
-    build::agent(AgentBuild { version, fault }, &to).await?;
-    // What is left out is for debuggers alone, and two thirds of every download.
-    if dist::has("strip") {
-        done(Command::new("strip").arg(&to))?;
-    }
-    Ok(std::fs::read(&to)?)
-}
-
-/// The same binary, which says that it is another version.
-fn renamed(binary: &[u8], from: &str, to: &str) -> Result<Vec<u8>> {
-    ensure!(
-        from.len() == to.len(),
-        "expected a version as long as {from}, found {to}"
-    );
-    let mut renamed = Vec::with_capacity(binary.len());
-    let mut rest = binary;
-    let mut times = 0;
-    while let Some(at) = rest
-        .windows(from.len())
-        .position(|window| window == from.as_bytes())
-    {
-        let (before, found) = rest.split_at(at);
-        renamed.extend_from_slice(before);
-        renamed.extend_from_slice(to.as_bytes());
-        rest = found.get(from.len()..).unwrap_or_default();
-        times += 1;
-    }
-    renamed.extend_from_slice(rest);
-    ensure!(times > 0, "expected a binary that names {from}, found none");
-    Ok(renamed)
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a campaign's files do not outlive a power cut"
-)]
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    std::fs::write(path, bytes).with_context(|| format!("write {}", path.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::renamed;
-
-    #[test]
-    fn a_version_is_replaced_wherever_it_is_named() {
-        assert_eq!(
-            renamed(b"a1.0.0b1.0.0", "1.0.0", "1.0.7").unwrap(),
-            b"a1.0.7b1.0.7"
-        );
-        assert!(renamed(b"nothing", "1.0.0", "1.0.7").is_err());
-        assert!(renamed(b"1.0.0", "1.0.0", "1.0.10").is_err());
     }
 }

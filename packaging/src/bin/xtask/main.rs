@@ -98,13 +98,10 @@ enum Task {
     LoadWorker,
     /// Nodes on machines with a real systemd, installed from our package, through everything that may happen to them.
     ///
-    /// A Debian is made by debootstrap the first time; every machine is a copy of it that systemd-nspawn boots. The last
-    /// line is the figures, and any violation is a failure. Needs root.
-    SystemdFleet {
-        /// Every case once.
-        #[arg(long)]
-        short: bool,
-    },
+    /// A Debian is made by debootstrap the first time; every machine is a copy of it that systemd-nspawn boots. Further
+    /// machines carry gateway and control, Fedora's kind of package, a container, and in the full form an Ansible role. The
+    /// last line is the figures, and any violation is a failure. Needs root.
+    SystemdFleet(ship::MachinesArgs),
     /// Simulates planner, gateways and nodes under one scheduler and one virtual clock, with faults from a seed.
     ///
     /// What decides is what is shipped; disks, sockets, processes and SQL are made up. After every step it looks at what
@@ -214,7 +211,7 @@ async fn run(task: Task) -> Result<()> {
             ensure!(figures.is_whole(), "expected every session to hold");
         }
         Task::LoadWorker => load::worker::serve().await?,
-        Task::SystemdFleet { short } => ship::run_machines(short).await?,
+        Task::SystemdFleet(args) => ship::run_machines(args).await?,
         Task::Fuzz { targets, seconds } => {
             let figures = fuzz::run(&fuzz::Order { targets, seconds }).await?;
             writeln!(io::stdout(), "{figures}")?;

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Result, ensure};
 use clap::Args;
 use packaging::{
-    dist::{self, Builds, Dist, Signing},
+    dist::{self, Builds, Dist, Proof, Signing},
     systemd,
 };
 
@@ -25,6 +25,10 @@ pub(crate) struct DistArgs {
     /// Programs as they are tested every day, not as they are shipped: a look at the packages in a minute.
     #[arg(long)]
     daily: bool,
+    /// Make everything again, elsewhere, and compare: programs as they are shipped are compiled out of a copy of the
+    /// checkout, in a temporary folder of some GB.
+    #[arg(long)]
+    twice: bool,
     /// The private keys that sign the release; each one's public key lies beside it.
     #[arg(long, value_name = "FILE", requires = "sequence")]
     key: Vec<PathBuf>,
@@ -39,6 +43,7 @@ pub(crate) async fn pack(args: DistArgs) -> Result<()> {
         out,
         version,
         daily,
+        twice,
         key: keys,
         sequence,
     } = args;
@@ -51,19 +56,48 @@ pub(crate) async fn pack(args: DistArgs) -> Result<()> {
             Builds::Shipped
         },
         signing: sequence.map(|sequence| Signing { sequence, keys }),
+        proof: if twice { Proof::Twice } else { Proof::None },
     };
     writeln!(io::stdout(), "{}", dist::run(what, tell).await?)?;
     Ok(())
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct MachinesArgs {
+    /// Every case once.
+    #[arg(long)]
+    short: bool,
+    /// How many machines are nodes; every other one without rights.
+    #[arg(long, default_value_t = 2)]
+    nodes: usize,
+    /// An agent that was built before and says that it is 6.6.100, in place of one that is built now.
+    #[arg(long, value_name = "FILE")]
+    agent: Option<PathBuf>,
+    /// Only cases whose names hold one of these words, such as `container` or `older-helper`.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+}
+
 /// Lets everything happen to machines with a real systemd.
-pub(crate) async fn run_machines(short: bool) -> Result<()> {
+pub(crate) async fn run_machines(args: MachinesArgs) -> Result<()> {
+    let MachinesArgs {
+        short,
+        nodes,
+        agent,
+        only,
+    } = args;
     let extent = if short {
         systemd::Extent::Short
     } else {
         systemd::Extent::Full
     };
-    let findings = systemd::run(extent).await?;
+    let campaign = systemd::Campaign {
+        extent,
+        nodes,
+        agent,
+        only,
+    };
+    let findings = systemd::run(campaign).await?;
     writeln!(io::stdout(), "{findings}")?;
     ensure!(findings.violations.is_empty(), "expected no violation");
     Ok(())

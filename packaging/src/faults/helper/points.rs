@@ -102,7 +102,7 @@ pub(super) fn run(yard: &Yard, walk: &Walk, extent: Extent) -> Result<Figures> {
 const KILL: &str = "signal=KILL";
 
 fn is_asked(step: &Step) -> bool {
-    step.explored && !matches!(step.act, Act::Boot)
+    step.explored && !step.act.is_a_start()
 }
 
 /// What is to happen at a call.

@@ -100,7 +100,9 @@ impl<'a> Helper<'a> {
     pub(in crate::faults) fn ask(&self, act: &Act) -> Result<Exit> {
         let yard = self.yard;
         let answer = match *act {
-            Act::Boot => anyhow::bail!("expected something that a node asks for, found a start"),
+            Act::Boot | Act::HandOver => {
+                anyhow::bail!("expected something that a node asks for, found a start")
+            }
             Act::Stage {
                 spec,
                 attempt,

@@ -33,16 +33,9 @@ pub(super) async fn rights(yard: &mut Yard) -> Result<()> {
 pub(super) async fn replaced(yard: &mut Yard) -> Result<()> {
     for version in ["6.6.900", "6.6.100"] {
         for node in &yard.nodes {
-            let runs = [
-                "systemctl",
-                "show",
-                "--property=MainPID",
-                "--value",
-                "bcd.service",
-            ];
-            let before = node.machine.run(&runs)?;
+            let before = node.machine.main_process("bcd.service")?;
             yard.put_package(&node.machine, version)?;
-            let after = node.machine.run(&runs)?;
+            let after = node.machine.main_process("bcd.service")?;
             ensure!(
                 before == after,
                 "expected the node to go on, found it started anew"

@@ -2,7 +2,10 @@
 
 use anyhow::{Context, Result, ensure};
 
-use super::super::{machine::Machine, yard::Yard};
+use super::super::{
+    machine::Machine,
+    yard::{MACHINES, Yard},
+};
 use crate::fleet::now;
 
 /// Installed, again, with other rights, removed, installed again, purged.
@@ -10,7 +13,7 @@ pub(super) fn used(yard: &mut Yard) -> Result<()> {
     let machines = std::mem::take(&mut yard.bare);
     ensure!(!machines.is_empty(), "no machine is left to install on");
     for (machine, rights) in machines.iter().zip(["unprivileged", "privileged"]) {
-        let token = yard.fleet.join_token(0, 1)?;
+        let token = yard.fleet.join_token(MACHINES, 1)?;
         std::fs::copy(token, machine.root().join("root/join.token"))?;
         let began = now();
         machine.shell(&format!(
@@ -21,10 +24,10 @@ pub(super) fn used(yard: &mut Yard) -> Result<()> {
         let seconds = began.elapsed().as_secs_f64();
         yard.figure(&format!("script_to_welcome_s_{rights}={seconds:.1}"));
         let who = identity(machine)?;
-        let before = process(machine)?;
+        let before = machine.main_process("bcd.service")?;
         machine.shell(&format!("sh /root/install.sh --{rights}"))?;
         ensure!(
-            process(machine)? == before,
+            machine.main_process("bcd.service")? == before,
             "a second run started the node anew"
         );
         for other in ["privileged", "unprivileged", rights] {
@@ -70,14 +73,4 @@ pub(super) fn nothing_is_left(machine: &Machine) -> Result<()> {
 fn identity(machine: &Machine) -> Result<String> {
     let file = machine.root().join("var/lib/bcd/identity/node.json");
     std::fs::read_to_string(file).context("the node's identity")
-}
-
-fn process(machine: &Machine) -> Result<String> {
-    machine.run(&[
-        "systemctl",
-        "show",
-        "--property=MainPID",
-        "--value",
-        "bcd.service",
-    ])
 }

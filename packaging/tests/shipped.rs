@@ -1,0 +1,188 @@
+//! What is shipped: packages that are the same wherever they are made, and a release that control takes.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test stops at the first surprise"
+)]
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use packaging::{
+    build::{self, AgentBuild, Shipping},
+    dist::{self, Signing, Sources},
+    fleet::{Fleet, Patience, Plan},
+};
+use serde_json::Value;
+
+/// When everything was made, as far as anybody can tell.
+const EPOCH: u64 = 1_700_000_000;
+
+fn shipping(version: &str) -> Shipping {
+    Shipping {
+        version: version.to_owned(),
+        epoch: EPOCH,
+    }
+}
+
+/// What a program says, which has to be there where everything is required; otherwise nothing.
+fn said(program: &str, words: &[&str]) -> Option<String> {
+    if !dist::has(program) {
+        assert!(
+            std::env::var_os("BCD_TESTS_REQUIRE_EVERYTHING").is_none(),
+            "{program} is missing"
+        );
+        return None;
+    }
+    let output = Command::new(program)
+        .args(words)
+        .env("TZ", "UTC")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{program}: {output:?}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+/// Programs of a few bytes: what is packed makes no difference.
+fn programs(dir: &Path) -> Sources {
+    std::fs::create_dir_all(dir).unwrap();
+    let make = |name: &str| {
+        let path = dir.join(name);
+        // Another time and other rights than what they are packed with.
+        std::fs::copy("/bin/true", &path).unwrap();
+        path
+    };
+    Sources {
+        agent: make("agent"),
+        gateway: make("gateway"),
+        control: make("control"),
+    }
+}
+
+fn packed(dir: &Path) -> Vec<PathBuf> {
+    std::fs::create_dir_all(dir).unwrap();
+    let sources = programs(&dir.join("built"));
+    dist::packages(dir, &sources, &shipping("1.4.0-rc.1")).unwrap()
+}
+
+#[test]
+fn packages_do_not_depend_on_where_and_when_they_are_made() {
+    if said("dpkg-deb", &["--version"]).is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let first = packed(&dir.path().join("one"));
+    let again = packed(&dir.path().join("another/folder/further/down"));
+    assert!(first.len() >= 3, "{first:?}");
+    for (one, other) in first.iter().zip(&again) {
+        assert_eq!(one.file_name(), other.file_name());
+        assert!(
+            std::fs::read(one).unwrap() == std::fs::read(other).unwrap(),
+            "{} differs",
+            one.display()
+        );
+    }
+}
+
+#[test]
+fn everything_in_a_package_is_roots_and_as_old_as_the_checkout() {
+    let dir = tempfile::tempdir().unwrap();
+    if said("dpkg-deb", &["--version"]).is_none() || said("rpm", &["--version"]).is_none() {
+        return;
+    }
+    for package in packed(dir.path()) {
+        let file = package.to_str().unwrap();
+        if file.ends_with(".deb") {
+            for line in said("dpkg-deb", &["--contents", file]).unwrap().lines() {
+                assert!(line.contains(" root/root "), "{file}: {line}");
+                assert!(line.contains(" 2023-11-14 22:13 "), "{file}: {line}");
+            }
+            // The control archive is dated too: what is in it is read by every tool that compares packages.
+            let version = said("dpkg-deb", &["--field", file, "Version"]).unwrap();
+            assert_eq!(version.trim(), "1.4.0~rc.1");
+        } else {
+            let each = "[%{FILEUSERNAME} %{FILEGROUPNAME} %{FILEMTIMES} %{FILENAMES}\n]";
+            let words = ["--query", "--package", "--queryformat", each, file];
+            for line in said("rpm", &words).unwrap().lines() {
+                assert!(line.starts_with("root root 1700000000 /usr/"), "{line}");
+            }
+            let built = "%{VERSION} %{BUILDTIME} %{BUILDHOST} %{SOURCERPM}";
+            let words = ["--query", "--package", "--queryformat", built, file];
+            let built = said("rpm", &words).unwrap();
+            assert!(
+                built.starts_with("1.4.0~rc.1 1700000000 reproducible "),
+                "{built}"
+            );
+        }
+    }
+}
+
+/// What `dist` signs is what `releases register` takes, as it lies.
+#[tokio::test(flavor = "multi_thread")]
+async fn control_takes_the_release_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let programs = build::programs().await.unwrap();
+    let agent = dir.path().join("bcd");
+    let version = "6.5.4";
+    let built = AgentBuild {
+        version,
+        fault: None,
+    };
+    build::agent(built, &agent).await.unwrap();
+    let plan = Plan {
+        pools: Vec::new(),
+        patience: Patience {
+            watchdog: Duration::from_secs(20),
+            stable: Duration::from_secs(1),
+        },
+    };
+    let fleet = Fleet::start(programs.clone(), &agent, &plan).await.unwrap();
+    let sources = Sources {
+        agent,
+        gateway: programs.gateway,
+        control: programs.control,
+    };
+    let out = dir.path().join("dist");
+    std::fs::create_dir_all(&out).unwrap();
+    let signed = |keys: &[PathBuf], sequence| {
+        let signing = Signing {
+            sequence,
+            keys: keys.to_vec(),
+        };
+        let made = dist::release(&out, &sources, &shipping(version), Some(&signing)).unwrap();
+        made.join("manifest.json").to_str().unwrap().to_owned()
+    };
+    let keys = fleet.keys.files();
+    // One of two signers is not enough.
+    let half = signed(&keys[..1], 1);
+    assert!(
+        fleet
+            .operator
+            .run(&["releases", "register", &half])
+            .is_err()
+    );
+    let whole = signed(keys, 1);
+    fleet
+        .operator
+        .run(&["releases", "register", &whole])
+        .unwrap();
+    let taken = fleet.operator.json(&["releases", "get", version]).unwrap();
+    assert_eq!(taken.pointer("/version"), Some(&Value::from(version)));
+    let list: Value =
+        serde_json::from_slice(&std::fs::read(out.join("release/sbom.cdx.json")).unwrap()).unwrap();
+    let names: Vec<_> = list["components"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|component| component["name"].as_str())
+        .collect();
+    for name in ["bcd", "rustls", "ring", "sqlx", "bc-protocol"] {
+        assert!(names.contains(&name), "{name} is not in the list");
+    }
+}
