@@ -8,6 +8,7 @@ mod helper;
 mod join;
 mod node;
 mod preflight;
+mod room;
 mod status;
 mod supervise;
 mod update;
@@ -93,6 +94,8 @@ enum Command {
     Preflight(preflight::Preflight),
     #[command(hide = true)]
     Confine(confine::Confine),
+    #[command(hide = true)]
+    Room(room::Room),
     Version(version::ShowVersion),
 }
 
@@ -128,6 +131,7 @@ fn execute(cli: Cli, build: Build) -> Result<(), CommandError> {
         Command::Node(command) => command.run(&cli.global, build),
         Command::Preflight(command) => command.run(&cli.global, build),
         Command::Confine(command) => command.run(),
+        Command::Room(command) => command.run(),
         Command::Version(command) => command.run(build),
     }
 }
@@ -202,6 +206,10 @@ enum CommandError {
     Image(#[source] io::Error),
     #[error("expected a runtime, found that none can be made")]
     Runtime(#[source] io::Error),
+    #[error(
+        "expected an order for a preflight on standard input, found none that can be carried out"
+    )]
+    Room(#[source] io::Error),
     #[error("expected every check to find all well, found {wrong} that did not")]
     Unwell { wrong: usize },
     #[error("expected to write the hold into the node's state folder, found that it cannot be")]
@@ -238,6 +246,7 @@ impl CommandError {
             | Self::Folder(_)
             | Self::Image(_)
             | Self::Runtime(_)
+            | Self::Room(_)
             | Self::Hold(_)
             | Self::Unwell { .. }
             | Self::Output(_) => ExitCode::FAILURE,

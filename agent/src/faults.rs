@@ -92,6 +92,8 @@ faults! {
     HashThenCopy = "hash-then-copy",
     /// The helper keeps every descriptor that it was given.
     DescriptorKept = "descriptor-kept",
+    /// The helper knows nothing of what this node asks of it, as one that is much older would not.
+    OldHelper = "old-helper",
     /// The helper answers before it has done what it was asked for.
     AnswerFirst = "answer-first",
 }

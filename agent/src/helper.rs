@@ -6,7 +6,7 @@
 //! install a signed release at or above the floor, and confirm the one on trial.
 
 pub(crate) mod client;
-mod frame;
+pub(crate) mod frame;
 mod limits;
 mod server;
 mod service;

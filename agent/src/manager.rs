@@ -3,6 +3,8 @@
 //! Takes a unit's name. Whatever is asked has an answer or none within seconds; nothing here decides anything, and where
 //! there is no systemd nothing is asked.
 
+pub(crate) mod rest;
+
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -128,13 +130,16 @@ pub(crate) fn machine_is_stopping() -> bool {
 /// How the unit's last main process ended, and the last that it wrote. The manager has forgotten it by the next start: the
 /// unit writes it down (`ExecStopPost=`).
 pub(crate) fn last_death(unit: &str) -> Option<Death> {
-    let path = Path::new(ENDED).join(format!("{unit}.ended"));
-    let bytes = durable::read_unlinked(&path, ENDED_BYTES_MAX).ok()??;
-    let exit = exit_in(&String::from_utf8_lossy(&bytes))?;
     Some(Death {
-        exit,
+        exit: last_exit(Path::new(ENDED), unit)?,
         log: log(unit),
     })
+}
+
+fn last_exit(ended: &Path, unit: &str) -> Option<Exit> {
+    let path = ended.join(format!("{unit}.ended"));
+    let bytes = durable::read_unlinked(&path, ENDED_BYTES_MAX).ok()??;
+    exit_in(&String::from_utf8_lossy(&bytes))
 }
 
 /// The end of the unit's log.

@@ -8,6 +8,7 @@ mod commands;
 mod connect_seq;
 mod credentials;
 pub(crate) mod fetch;
+pub(crate) mod handover;
 pub(crate) mod limits;
 mod line;
 mod listener;
@@ -15,6 +16,7 @@ mod lock;
 pub(crate) mod memory;
 mod report;
 pub(crate) mod session;
+mod signals;
 pub(crate) mod socket;
 pub(crate) mod update;
 
@@ -31,7 +33,6 @@ use bc_protocol::{
 use sd_notify::NotifyState;
 use thiserror::Error;
 use tokio::{
-    signal::unix::{SignalKind, signal},
     sync::{mpsc, watch},
     time::{Interval, interval},
 };
@@ -47,6 +48,7 @@ use self::{
     memory::SessionNote,
     report::Reporter,
     session::Leaving,
+    signals::{Signals, Stops},
     update::{Setting, UpdateState, Updates},
 };
 use crate::faults::{Fault, planted};
@@ -117,8 +119,17 @@ pub(crate) enum NodeError {
     UpdaterEnded,
 }
 
-/// Runs the node. `Ok` is a clean end: somebody stopped it, or a trial waits to be started.
-pub(crate) fn run(start: Start) -> Result<(), NodeError> {
+/// A clean end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Somebody stopped it, or its manager is to start it again.
+    Stopped,
+    /// The next start is another binary's, and nobody has asked for anything else.
+    Updated,
+}
+
+/// Runs the node.
+pub(crate) fn run(start: Start) -> Result<End, NodeError> {
     let _lock = lock::take(&start.paths)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -130,7 +141,7 @@ pub(crate) fn run(start: Start) -> Result<(), NodeError> {
     ended
 }
 
-async fn live(start: Start) -> Result<(), NodeError> {
+async fn live(start: Start) -> Result<End, NodeError> {
     let signals = Signals::install()?;
     let identity = Identity::load(&start.paths.identity())?;
     let remembered = memory::spec(&start.paths);
@@ -182,7 +193,7 @@ async fn live(start: Start) -> Result<(), NodeError> {
     if planted(Fault::NeverConnects) {
         tracing::warn!("this build never connects");
         node.leaving.await;
-        return Ok(());
+        return Ok(End::Stopped);
     }
     let setup = setup(&start, identity, (told_under_way, told_results))?;
     node.keep(setup).await
@@ -212,7 +223,7 @@ struct Node<L> {
 
 impl<L: Future<Output = Leaving>> Node<L> {
     /// Keeps the session until it is time to leave.
-    async fn keep(self, setup: Setup) -> Result<(), NodeError> {
+    async fn keep(self, setup: Setup) -> Result<End, NodeError> {
         let Self {
             updates,
             mut state,
@@ -234,9 +245,10 @@ impl<L: Future<Output = Leaving>> Node<L> {
         let (news_out, mut news) = mpsc::channel(NEWS_MAX);
         let mut line = Box::pin(line::keep(setup, told, leaving, news_out));
         let mut feed = Feed::new();
+        let mut stops = Stops::install()?;
         let ended = loop {
             tokio::select! {
-                () = &mut line => break Ok(()),
+                () = &mut line => break Ok(stops.end(&listener.updates)),
                 Some(heard) = news.recv() => {
                     listener.hear(heard, (&state.borrow(), &facts.borrow()));
                 }
@@ -255,40 +267,13 @@ impl<L: Future<Output = Leaving>> Node<L> {
                 () = feed.due() => tell_manager(&[NotifyState::Watchdog]),
             }
         };
-        tell_manager(&[NotifyState::Stopping]);
+        match ended {
+            // For the manager this process goes on, as another binary.
+            Ok(End::Updated) if handover::is_possible() => {}
+            Ok(End::Updated | End::Stopped) | Err(_) => tell_manager(&[NotifyState::Stopping]),
+        }
         listener.ended();
         ended
-    }
-}
-
-/// What ends a node from outside.
-struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn install() -> Result<Self, NodeError> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate()).map_err(NodeError::Runtime)?,
-            interrupt: signal(SignalKind::interrupt()).map_err(NodeError::Runtime)?,
-        })
-    }
-
-    async fn or_updated(self, updates: Updates, restart: watch::Receiver<Restart>) -> Leaving {
-        let (mut signals, mut restart) = (self, restart);
-        let restarted = async {
-            if restart.wait_for(|now| *now == Restart::Now).await.is_err() {
-                // Nobody is left who could ask for it.
-                std::future::pending::<()>().await;
-            }
-        };
-        tokio::select! {
-            _ = signals.terminate.recv() => Leaving::Stopping,
-            _ = signals.interrupt.recv() => Leaving::Stopping,
-            () = updates.leave() => Leaving::Updating,
-            () = restarted => Leaving::Restarting,
-        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! the node's good will: what does not stop is killed.
 
 mod child;
-mod pause;
+pub(crate) mod pause;
 mod tail;
 mod trial;
 

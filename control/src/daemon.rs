@@ -34,7 +34,7 @@ pub(crate) enum Rights {
 }
 
 /// The files that a package would bring, by their names in the script.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 9] = [
     (
         "bcd.service",
         include_str!("../../packaging/systemd/bcd.service"),
@@ -50,6 +50,14 @@ const FILES: [(&str, &str); 7] = [
     (
         "bcd-helper.socket",
         include_str!("../../packaging/systemd/bcd-helper.socket"),
+    ),
+    (
+        "bcd-preflight.socket",
+        include_str!("../../packaging/systemd/bcd-preflight.socket"),
+    ),
+    (
+        "bcd-preflight@.service",
+        include_str!("../../packaging/systemd/bcd-preflight@.service"),
     ),
     (
         "unprivileged.conf",

@@ -47,8 +47,9 @@ fn units_leave_open_no_more_than_they_need() {
     for (unit, tenths) in [
         ("bc-gateway.service", 12),
         ("better-compute.service", 12),
-        ("bcd-helper.service", 12),
-        ("bcd.service", 20),
+        ("bcd-helper.service", 10),
+        ("bcd.service", 18),
+        ("bcd-preflight@.service", 10),
         ("bcd-watchdog.service", 19),
     ] {
         assert_exposure(&Path::new(UNITS).join(unit), tenths);

@@ -17,6 +17,7 @@ use crate::paths::Paths;
 use crate::updater::executor::{self, BootError};
 use crate::updater::host::Host;
 use crate::updater::record::{Notice, Record};
+use crate::updater::watchdog::Evidence;
 
 /// Become the binary that the record names
 ///
@@ -29,6 +30,9 @@ pub(super) struct Exec {
     /// End when the process of this id does, whatever ends it
     #[arg(long, value_name = "PID")]
     die_with_parent: Option<i32>,
+    /// Decide first, as bcd boot does: nobody has done so before this start
+    #[arg(long)]
+    boot: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -78,7 +82,12 @@ impl Exec {
             die_with(Pid::from_raw(parent))?;
         }
         let host = Host::new(paths, &config);
-        let record = executor::to_run_by(&host, &config.package_binary)?;
+        let record = if self.boot {
+            // The last binary has ended well, and nothing is known against the next one.
+            executor::boot(&host, &config.package_binary, Evidence::none())?
+        } else {
+            executor::to_run_by(&host, &config.package_binary)?
+        };
         let path = binary(self.role, &record, host.paths())?;
         // Every release, older and newer, understands these: they are the contract between a boot loader and a slot.
         let source = Command::new(&path)

@@ -4,11 +4,12 @@ use clap::Args;
 
 use super::{CommandError, Global};
 use crate::Build;
-use crate::node::{self, Start};
+use crate::node::{self, End, Start, handover};
 
 /// Keep the session with a gateway, and this node up to date
 ///
-/// Started by `bcd exec node`; it ends with status 0 when the next start is to be another binary's.
+/// Started by `bcd exec node`. Where the next start is to be another binary's, it ends with status 0, or, as root and as the
+/// main process of a unit, becomes that binary.
 #[derive(Debug, Args)]
 pub(super) struct Node {}
 
@@ -17,12 +18,20 @@ impl Node {
         let Self {} = self;
         let (config, paths) = global.load()?;
         crate::faults::binaries::misbehave(&paths);
-        node::run(Start {
+        let (package, root) = (config.package_binary.clone(), paths.root().to_owned());
+        let ended = node::run(Start {
             config,
             config_path: global.config.clone(),
             paths,
             build,
         })?;
+        match ended {
+            End::Updated if handover::is_possible() => {
+                let error = handover::hand_over(&package, &global.config, &root, &global.log);
+                tracing::warn!(%error, "the next binary has to be started by the manager");
+            }
+            End::Updated | End::Stopped => {}
+        }
         Ok(())
     }
 }

@@ -21,9 +21,9 @@ const LENGTH_BYTES: usize = 4;
 
 /// A frame, and the descriptor that came with it.
 #[derive(Debug)]
-pub(super) struct Frame {
-    pub(super) bytes: Vec<u8>,
-    pub(super) descriptor: Option<OwnedFd>,
+pub(crate) struct Frame {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) descriptor: Option<OwnedFd>,
 }
 
 /// Why there is no frame.
@@ -40,7 +40,7 @@ pub(crate) enum FrameError {
 }
 
 /// Reads one frame. It never reads beyond it.
-pub(super) async fn read(stream: &UnixStream, max: usize) -> Result<Frame, FrameError> {
+pub(crate) async fn read(stream: &UnixStream, max: usize) -> Result<Frame, FrameError> {
     let mut descriptor = None;
     let mut length = [0; LENGTH_BYTES];
     fill(stream, &mut length, &mut descriptor).await?;
@@ -54,7 +54,7 @@ pub(super) async fn read(stream: &UnixStream, max: usize) -> Result<Frame, Frame
 }
 
 /// Writes one frame; the descriptor travels with its first byte.
-pub(super) async fn write(
+pub(crate) async fn write(
     stream: &UnixStream,
     bytes: &[u8],
     descriptor: Option<BorrowedFd<'_>>,
@@ -74,7 +74,7 @@ pub(super) async fn write(
 }
 
 /// Writes a frame as far as the socket takes it at once, to somebody who will not be waited for.
-pub(super) fn write_now(stream: &UnixStream, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_now(stream: &UnixStream, bytes: &[u8]) -> io::Result<()> {
     let length = u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut frame = length.to_be_bytes().to_vec();
     frame.extend(bytes);

@@ -54,6 +54,9 @@ impl Service {
             Ok(request) => request,
             Err(error) => return error.into(),
         };
+        if planted(Fault::OldHelper) {
+            return Answer::Unsupported {};
+        }
         let (expected, found) = (
             request.descriptors(),
             usize::from(frame.descriptor.is_some()),

@@ -178,6 +178,11 @@ impl Updates {
         self.state.clone()
     }
 
+    /// Whether the next start is another binary's.
+    pub(crate) fn is_leaving(&self) -> bool {
+        *self.leaving.borrow() == Leaving::Now
+    }
+
     /// Comes back when the next start is another binary's: say goodbye, close, and end with status 0.
     pub(crate) async fn leave(&self) {
         let mut leaving = self.leaving.clone();

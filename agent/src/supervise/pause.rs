@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::updater::attempt::Exit;
 
 const FIRST: Duration = Duration::from_millis(100);
@@ -19,14 +21,14 @@ const SHORT_LIFE: Duration = Duration::from_secs(1);
 const LONG_LIFE: Duration = Duration::from_secs(60);
 
 /// See the module's card.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pause {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pause {
     failures: u32,
 }
 
 impl Pause {
     /// The wait after a node that ended so.
-    pub(super) fn after(&mut self, exit: Exit, lived: Duration) -> Duration {
+    pub(crate) fn after(&mut self, exit: Exit, lived: Duration) -> Duration {
         if lived >= LONG_LIFE {
             self.failures = 0;
         }
@@ -37,7 +39,7 @@ impl Pause {
     }
 
     /// The wait after a start that did not come about.
-    pub(super) fn after_failure(&mut self) -> Duration {
+    pub(crate) fn after_failure(&mut self) -> Duration {
         let wait = FIRST.saturating_mul(1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
         wait.min(LONGEST)

@@ -1,12 +1,14 @@
 //! The new binary's own word that it can run here, before anything depends on it.
 //!
 //! Takes the staged binary and the node's configuration, gives yes or a reason. The binary has a few seconds, no input,
-//! an empty environment and no right to anything: `bcd confine` sees to that. Whatever it starts dies with it.
+//! an empty environment and no right to anything: [`room`] sees to that where there is one, or else `bcd confine`. Whatever
+//! it starts dies with it.
 
+pub(crate) mod room;
 mod view;
 
 use std::io;
-use std::path::{PathBuf, absolute};
+use std::path::{Path, PathBuf, absolute};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use bc_protocol::session::Outcome;
 use bc_protocol::version::Version;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Pid, geteuid};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
@@ -88,6 +91,8 @@ pub(crate) enum PreflightError {
     },
     #[error("expected to show the new binary what a node reads, found that it cannot be copied")]
     View(#[source] io::Error),
+    #[error("expected the room of preflights to answer, found that it does not")]
+    Room(#[source] io::Error),
     #[error("expected an answer within {PREFLIGHT_SECONDS_MAX} s, found none")]
     TimedOut,
     #[error("expected the preflight to pass, found {status}: {said}")]
@@ -101,6 +106,7 @@ impl PreflightError {
         let (outcome, code) = match self {
             // The release is not to blame.
             Self::View(_) => (Outcome::Failed, "disk"),
+            Self::Room(_) => (Outcome::Failed, "preflight"),
             Self::Start { .. } | Self::TimedOut | Self::Failed { .. } | Self::Version { .. } => {
                 (Outcome::Refused, "preflight")
             }
@@ -120,63 +126,110 @@ pub(crate) async fn preflight(order: &Order) -> Result<(), PreflightError> {
             Some(view.map_err(PreflightError::View)?)
         }
     };
-    let child = start(order, view.as_ref()).await?;
-    let group = child.id().and_then(|id| i32::try_from(id).ok());
-    let answered = timeout(Duration::from_secs(PREFLIGHT_SECONDS_MAX), answer(child)).await;
-    // Its own group, so that nothing it may have started outlives the question.
-    if let Some(group) = group
-        && let Err(error) = killpg(Pid::from_raw(group), Signal::SIGKILL)
-    {
-        tracing::debug!(%error, "the preflight left no process behind");
+    let task = Task::of(order, view.as_ref()).map_err(|source| cannot_start(order, source))?;
+    let there = match order.rights {
+        Rights::Ours => None,
+        Rights::Node(_) | Rights::Nobody(_) => room::ask(Path::new(room::SOCKET), order, &task)
+            .await
+            .map_err(PreflightError::Room)?,
+    };
+    let answer = match there {
+        Some(answer) => answer,
+        None => {
+            let child = start(order, &task).await?;
+            within_its_time(child)
+                .await
+                .map_err(|source| cannot_start(order, source))?
+        }
+    };
+    judge(answer.ok_or(PreflightError::TimedOut)?, order)
+}
+
+fn cannot_start(order: &Order, source: io::Error) -> PreflightError {
+    PreflightError::Start {
+        binary: order.binary.clone(),
+        source,
     }
-    let answer = answered
-        .map_err(|_| PreflightError::TimedOut)?
-        .map_err(|source| PreflightError::Start {
-            binary: order.binary.clone(),
-            source,
-        })?;
+}
+
+fn judge(answer: Answer, order: &Order) -> Result<(), PreflightError> {
     if !answer.passed {
         return Err(PreflightError::Failed {
             status: answer.status,
             said: answer.complaint,
         });
     }
-    if answer.said != order.version.as_str() {
+    if answer.output != order.version.as_str() {
         return Err(PreflightError::Version {
             expected: order.version.clone(),
-            found: answer.said,
+            found: answer.output,
         });
     }
     Ok(())
 }
 
+/// What the binary is told, and where.
+struct Task {
+    folder: PathBuf,
+    words: Vec<String>,
+}
+
+impl Task {
+    fn of(order: &Order, view: Option<&View>) -> io::Result<Self> {
+        let (folder, config, root) = match view {
+            Some(view) => (view.folder().to_owned(), CONFIG.into(), ".".into()),
+            None => (
+                "/".into(),
+                absolute(&order.config)?,
+                absolute(order.paths.root())?,
+            ),
+        };
+        let [config, root] = [config, root].map(|path: PathBuf| path.display().to_string());
+        let words = ["preflight", "--config", &config, "--state-dir", &root];
+        Ok(Self {
+            folder,
+            words: words.map(str::to_owned).into(),
+        })
+    }
+}
+
+/// What the binary answers; nothing where its time is up. Its own group, so that nothing it may have started outlives the
+/// question.
+async fn within_its_time(child: Child) -> io::Result<Option<Answer>> {
+    let group = child.id().and_then(|id| i32::try_from(id).ok());
+    let answered = timeout(Duration::from_secs(PREFLIGHT_SECONDS_MAX), answer(child)).await;
+    if let Some(group) = group
+        && let Err(error) = killpg(Pid::from_raw(group), Signal::SIGKILL)
+    {
+        tracing::debug!(%error, "the preflight left no process behind");
+    }
+    answered.ok().transpose()
+}
+
+#[derive(Debug, Serialize, Deserialize)]
 struct Answer {
     passed: bool,
     status: String,
-    said: String,
+    /// The last that it wrote to standard output.
+    output: String,
     complaint: String,
 }
 
-async fn start(order: &Order, view: Option<&View>) -> Result<Child, PreflightError> {
+async fn start(order: &Order, task: &Task) -> Result<Child, PreflightError> {
     let mut tries = 0;
     loop {
-        match spawn(order, view) {
+        match spawn(order, task) {
             Ok(child) => return Ok(child),
             Err(error) if is_passing(&error) && tries < START_TRIES_MAX => {
                 tries += 1;
                 sleep(START_RETRY_AFTER).await;
             }
-            Err(source) => {
-                return Err(PreflightError::Start {
-                    binary: order.binary.clone(),
-                    source,
-                });
-            }
+            Err(source) => return Err(cannot_start(order, source)),
         }
     }
 }
 
-fn spawn(order: &Order, view: Option<&View>) -> io::Result<Child> {
+fn spawn(order: &Order, task: &Task) -> io::Result<Child> {
     let mut command = Command::new(LAUNCHER);
     command.arg("confine").arg("--binary").arg(&order.binary);
     match order.rights {
@@ -186,29 +239,20 @@ fn spawn(order: &Order, view: Option<&View>) -> io::Result<Child> {
             command.args(["--user", &user, "--group", &group]);
         }
     }
-    let (folder, config, root) = match view {
-        Some(view) => (view.folder().to_owned(), CONFIG.into(), ".".into()),
-        None => (
-            "/".into(),
-            absolute(&order.config)?,
-            absolute(order.paths.root())?,
-        ),
-    };
+    command.arg("--folder").arg(&task.folder);
+    command.arg("--").args(&task.words).current_dir("/");
+    apart(&mut command).spawn()
+}
+
+/// With nothing of this process's but what it says.
+fn apart(command: &mut Command) -> &mut Command {
     command
-        .arg("--folder")
-        .arg(folder)
-        .args(["--", "preflight", "--config"])
-        .arg(config)
-        .arg("--state-dir")
-        .arg(root)
         .env_clear()
-        .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true)
-        .spawn()
 }
 
 /// Whether waiting helps: the machine has no process or no memory to spare just now.
@@ -218,13 +262,13 @@ fn is_passing(error: &io::Error) -> bool {
 
 async fn answer(mut child: Child) -> io::Result<Answer> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let (said, complaint, status) =
+    let (output, complaint, status) =
         tokio::join!(first_bytes(stdout), first_bytes(stderr), child.wait());
     let status = status?;
     Ok(Answer {
         passed: status.success(),
         status: status.to_string(),
-        said: said.trim_end().to_owned(),
+        output: output.trim_end().to_owned(),
         complaint: complaint.trim_end().to_owned(),
     })
 }

@@ -93,6 +93,12 @@ END_OF_FILE
     put "$units/bcd-helper.socket" <<'END_OF_FILE'
 @@bcd-helper.socket@@
 END_OF_FILE
+    put "$units/bcd-preflight.socket" <<'END_OF_FILE'
+@@bcd-preflight.socket@@
+END_OF_FILE
+    put "$units/bcd-preflight@.service" <<'END_OF_FILE'
+@@bcd-preflight@.service@@
+END_OF_FILE
     put /usr/lib/bcd/unprivileged.conf <<'END_OF_FILE'
 @@unprivileged.conf@@
 END_OF_FILE
@@ -107,7 +113,7 @@ END_OF_FILE
 
 remove_units() {
     rm -f "$units/bcd.service" "$units/bcd-watchdog.service" "$units/bcd-helper.service" "$units/bcd-helper.socket" \
-        /etc/sysusers.d/bcd.conf /etc/tmpfiles.d/bcd.conf
+        "$units/bcd-preflight.socket" "$units/bcd-preflight@.service" /etc/sysusers.d/bcd.conf /etc/tmpfiles.d/bcd.conf
 }
 
 prepare() {
@@ -172,7 +178,12 @@ join() {
 start() {
     systemctl daemon-reload
     systemctl enable --quiet bcd.service
-    if [ "$changed" = yes ]; then systemctl restart bcd.service; else systemctl start bcd.service; fi
+    if [ "$changed" = yes ]; then
+        say "its units or its configuration have changed: it starts anew"
+        systemctl restart bcd.service
+    else
+        systemctl start bcd.service
+    fi
     waited=0
     until "$program" status --output json 2>/dev/null | grep -q '"connected":true'; do
         waited=$((waited + 1))
@@ -185,7 +196,7 @@ start() {
 uninstall() {
     if packaged; then fail "a package brought bcd here: remove it with apt-get or dnf"; fi
     systemctl disable --now --quiet bcd.service 2>/dev/null || true
-    systemctl stop bcd-watchdog.service bcd-helper.socket bcd-helper.service 2>/dev/null || true
+    systemctl stop bcd-watchdog.service bcd-helper.socket bcd-helper.service bcd-preflight.socket 2>/dev/null || true
     remove_units
     rm -f "$program" /usr/bin/bcd /usr/lib/bcd/unprivileged.conf
     rmdir /usr/lib/bcd 2>/dev/null || true
