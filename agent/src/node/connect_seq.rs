@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::limits::{CONNECT_SEQ_BLOCK, CONNECT_SEQ_MAX};
+use super::limits::CONNECT_SEQ_BLOCK;
 use crate::durable::{self, Mode};
 
 /// Bytes of the file: 20 digits and a line end.
@@ -62,12 +62,14 @@ impl ConnectSeq {
 
 fn parsed(bytes: &[u8]) -> Option<u64> {
     let number = str::from_utf8(bytes).ok()?.trim_end().parse().ok()?;
-    (number <= CONNECT_SEQ_MAX).then_some(number)
+    // Control keeps numbers in 63 bits. Who was once told of the highest that is believed goes on above it.
+    i64::try_from(number).is_ok().then_some(number)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::limits::CONNECT_SEQ_MAX;
 
     #[test]
     fn a_restart_never_repeats_a_number() {
@@ -109,6 +111,15 @@ mod tests {
             ConnectSeq::load(&folder.path().join("none"), -5).latest(),
             0
         );
+    }
+
+    #[test]
+    fn a_counter_that_a_gateway_has_driven_up_is_not_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("connect-seq");
+        let mut counter = ConnectSeq::load(&path, 77);
+        counter.reserve(CONNECT_SEQ_MAX + 1).unwrap();
+        assert!(ConnectSeq::load(&path, 77).latest() > CONNECT_SEQ_MAX);
     }
 
     #[test]

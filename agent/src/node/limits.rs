@@ -72,6 +72,12 @@ pub(crate) const COLLECT_DEADLINE: Duration = Duration::from_secs(60);
 /// Results between a command's end and the line: more than can be under way.
 pub(crate) const RESULTS_MAX: usize = 32;
 
+/// Frames of a session that are read as fast as they come: a gateway with everything that it could have for one node.
+pub(crate) const FRAMES_AT_ONCE_MAX: u32 = 64;
+
+/// One more frame is read in this time, whatever comes: at most a spec a second goes to the disk, for ever.
+pub(crate) const FRAME_INTERVAL: Duration = Duration::from_secs(1);
+
 /// News between the line and the node: it waits where nobody takes them.
 pub(crate) const NEWS_MAX: usize = 16;
 

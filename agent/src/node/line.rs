@@ -105,7 +105,7 @@ pub(crate) async fn keep(
                 }
             },
             Some(result) = results.recv() => Input::Result(result),
-            said = line.link.next() => line.opened(said),
+            said = line.link.next(), if line.session.listens() => line.opened(said),
         };
         line.take(input).await;
     }

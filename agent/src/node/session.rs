@@ -4,6 +4,7 @@
 //! reads no clock and draws no random number that its seed did not bring: two machines with one seed and one history
 //! do the same.
 
+mod appetite;
 mod backoff;
 mod live;
 mod renewal;
@@ -26,7 +27,7 @@ pub(crate) use tests::facts;
 use words::goodbye;
 pub(crate) use words::{Beginning, Ending, Ignored, Input, Leaving, Output, Wakeup};
 
-use self::{backoff::Backoff, live::Live, renewal::Renewal};
+use self::{appetite::Appetite, backoff::Backoff, live::Live, renewal::Renewal};
 use super::limits::{
     CONNECT_SEQ_MAX, GOODBYE_DEADLINE, OPEN_DEADLINE, SESSION_HELD, WELCOME_DEADLINE,
 };
@@ -42,6 +43,9 @@ pub(crate) struct Session {
     protocols: ProtocolRange,
     backoff: Backoff,
     renewal: Renewal,
+    appetite: Appetite,
+    /// Until then nothing of a welcomed session is read.
+    full_until: Option<Instant>,
     state: State,
 }
 
@@ -83,6 +87,8 @@ impl Session {
             protocols: beginning.protocols,
             backoff: Backoff::default(),
             renewal: Renewal::Unknown,
+            appetite: Appetite::new(now),
+            full_until: None,
             state: State::Waiting { until: now },
         }
     }
@@ -134,13 +140,27 @@ impl Session {
             State::Welcomed(live) => Some(live.next_wakeup())
                 .into_iter()
                 .chain(self.renewal.next_wakeup())
+                .chain(self.full_until.map(|at| (at, Wakeup::ReadOn)))
                 .min(),
             State::Leaving { over_at } => Some((*over_at, Wakeup::GoodbyeOverdue)),
             State::Over => None,
         }
     }
 
+    /// Whether the socket is to be read: not while a gateway that says too much waits its turn.
+    pub(crate) fn listens(&self) -> bool {
+        match self.state {
+            State::Welcomed(_) => self.full_until.is_none(),
+            State::Waiting { .. }
+            | State::Opening { .. }
+            | State::Introduced(_)
+            | State::Leaving { .. }
+            | State::Over => true,
+        }
+    }
+
     fn tick(&mut self, now: Instant) -> Vec<Output> {
+        self.full_until = self.full_until.filter(|until| now < *until);
         match &mut self.state {
             State::Waiting { until } if *until <= now => self.open(now),
             State::Opening { overdue_at, .. } if *overdue_at <= now => {
@@ -248,6 +268,9 @@ impl Session {
             return Vec::new();
         }
         self.heard(now);
+        if matches!(self.state, State::Welcomed(_)) {
+            self.full_until = self.appetite.take(now);
+        }
         let frame = match frame {
             Ok(frame) => frame,
             Err(error) => return self.unreadable(error, now),
@@ -326,11 +349,11 @@ impl Session {
             State::Waiting { .. } | State::Opening { .. } | State::Over => return Vec::new(),
         }
         match goodbye.reason {
-            GoodbyeReason::Superseded { connect_seq } if connect_seq <= CONNECT_SEQ_MAX => {
-                self.connect_seq = self.connect_seq.max(connect_seq);
+            // From the highest number that is believed it goes on one by one, and is above the winner's soon after.
+            GoodbyeReason::Superseded { connect_seq } => {
+                self.connect_seq = self.connect_seq.max(connect_seq.min(CONNECT_SEQ_MAX));
             }
-            GoodbyeReason::Superseded { .. }
-            | GoodbyeReason::Stopping
+            GoodbyeReason::Stopping
             | GoodbyeReason::Removed
             | GoodbyeReason::ProtocolTooNew
             | GoodbyeReason::Overloaded

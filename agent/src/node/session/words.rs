@@ -230,6 +230,8 @@ pub(crate) enum Wakeup {
     Renewal,
     /// The other side should have closed by now.
     GoodbyeOverdue,
+    /// More may be read.
+    ReadOn,
 }
 
 /// The frame that says why this side leaves.

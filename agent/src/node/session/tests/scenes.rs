@@ -5,6 +5,7 @@ use bc_protocol::session::FrameError;
 use bc_protocol::spec::NodeSpec;
 
 use super::*;
+use crate::node::limits::{FRAME_INTERVAL, FRAMES_AT_ONCE_MAX};
 use crate::updater::machine::Lost;
 
 #[test]
@@ -247,7 +248,12 @@ fn a_goodbye_is_honoured_with_jitter() {
 
 #[test]
 fn a_superseded_node_goes_on_above_the_winner() {
-    for (winner, expected) in [(3, 42), (41, 42), (5_000, 5_001), (u64::MAX, 42)] {
+    for (winner, expected) in [
+        (3, 42),
+        (41, 42),
+        (5_000, 5_001),
+        (u64::MAX, CONNECT_SEQ_MAX + 1),
+    ] {
         let mut stage = Stage::new();
         stage.wake();
         stage.give(opened());
@@ -260,6 +266,61 @@ fn a_superseded_node_goes_on_above_the_winner() {
             matches!(&outputs[..], [Output::Open { connect_seq, .. }] if *connect_seq == expected),
             "{winner}: {outputs:?}"
         );
+    }
+}
+
+/// A gateway that lied may have driven the number above what is believed, and the node's own file may be lost since.
+#[test]
+fn a_node_comes_back_though_the_winner_is_higher_than_is_believed() {
+    let mut stage = Stage::new();
+    let winner = CONNECT_SEQ_MAX + 3;
+    let mut rounds = 0;
+    loop {
+        let outputs = stage.wake();
+        let [Output::Open { connect_seq, .. }] = outputs[..] else {
+            panic!("{outputs:?}");
+        };
+        if connect_seq > winner {
+            break;
+        }
+        stage.give(opened());
+        let superseded = GoodbyeReason::Superseded {
+            connect_seq: winner,
+        };
+        stage.frame(goodbye_of(superseded, 0));
+        rounds += 1;
+        assert!(rounds < 10);
+    }
+}
+
+#[test]
+fn a_gateway_that_never_stops_is_read_once_a_second() {
+    let mut stage = Stage::welcomed();
+    let unknown = || Input::Frame(Err(FrameError::Empty));
+    for _ in 0..FRAMES_AT_ONCE_MAX {
+        assert!(stage.session.listens());
+        stage.give(unknown());
+    }
+    for _ in 0..10 {
+        stage.give(unknown());
+        assert!(!stage.session.listens());
+        stage.wait(FRAME_INTERVAL - Duration::from_millis(1));
+        assert!(!stage.session.listens());
+        stage.wait(Duration::from_millis(1));
+        assert!(stage.session.listens());
+    }
+    // A new session does not forget what the last one said, and hears its own Welcome.
+    stage.give(unknown());
+    stage.give(Input::Closed(Ending::Closed(String::new())));
+    assert!(stage.session.listens());
+    // Who was silent for as long has all of it again.
+    stage.now += FRAME_INTERVAL * FRAMES_AT_ONCE_MAX;
+    stage.wake();
+    stage.give(opened());
+    stage.welcome();
+    for _ in 0..FRAMES_AT_ONCE_MAX {
+        assert!(stage.session.listens());
+        stage.give(unknown());
     }
 }
 
