@@ -267,6 +267,10 @@ pub mod code {
     pub const JOURNAL: &str = "journal";
     /// It took too long.
     pub const OVERDUE: &str = "overdue";
+    /// Another one took its place.
+    pub const REPLACED: &str = "replaced";
+    /// It was begun, and nobody has asked for it since.
+    pub const FORGOTTEN: &str = "forgotten";
     /// Its gateway had no room for the report.
     pub const NO_ROOM: &str = "no-room";
 }

@@ -122,7 +122,7 @@ impl Commands {
         if let Some((code, message)) = self.objection(&command, now.0) {
             return self.end(failed(id, code, message));
         }
-        if let Err(error) = self.journal.begin(id.clone(), what) {
+        if let Err(error) = self.journal.begin(id.clone(), what, &self.under_way()) {
             let message =
                 format!("expected to remember the command first, found that it cannot be: {error}");
             // Without a journal this answer is not remembered either, and nothing has happened that could be twice.
@@ -172,8 +172,13 @@ impl Commands {
     }
 
     fn upgrade(&mut self, id: CommandId, section: DaemonSection, state: &UpdateState) {
-        self.upgrade = Some((id, section.attempt.clone()));
+        let before = self.upgrade.replace((id.clone(), section.attempt.clone()));
         (self.upgrade_to)(section);
+        // Nobody goes on with the one before: whoever sent it is told, and the journal keeps its room.
+        if let Some((before, _)) = before.filter(|(before, _)| *before != id) {
+            let message = format!("expected to go on, found that {id} took its place");
+            self.end(failed(before, code::REPLACED, message));
+        }
         self.look_at(state);
     }
 

@@ -291,7 +291,7 @@ mod tests {
 
     fn sources(folder: &Path) -> Sources {
         let text = format!(
-            "control = \"https://alice:hunter2@control.example\"\nstate_dir = {folder:?}\n\n[update]\n\
+            "state_dir = {folder:?}\nlabels = {{ proxy = \"http://alice:hunter2@proxy\" }}\n\n[update]\n\
              release_pins = [\"sha256/UNhY4JhezH9gQYqvDMWrWH9CwlcKiECVqejMrND2VFw=\"]\nthreshold = 1\n"
         );
         let file = folder.join("bcd.toml");

@@ -7,7 +7,7 @@
 use std::{collections::VecDeque, io};
 
 use bc_protocol::{
-    command::{CommandResult, Kind, Order},
+    command::{CommandResult, Kind, Order, code},
     id::{AttemptId, CommandId},
     session::StartId,
 };
@@ -137,10 +137,16 @@ impl Journal {
         }
     }
 
-    /// Remembers that a command begins. It must not, where this fails.
-    pub(super) fn begin(&mut self, id: CommandId, what: What) -> io::Result<()> {
+    /// Remembers that a command begins. It must not, where this fails. What an earlier start has begun and nobody has
+    /// asked for since makes room; what is `under_way` does not.
+    pub(super) fn begin(
+        &mut self,
+        id: CommandId,
+        what: What,
+        under_way: &[CommandId],
+    ) -> io::Result<()> {
         let begun = self.entries.iter().filter(|entry| entry.ended.is_none());
-        if begun.count() >= BEGUN_COMMANDS_MAX {
+        if begun.count() >= BEGUN_COMMANDS_MAX && !self.forget_begun(under_way) {
             let problem = format!(
                 "expected at most {BEGUN_COMMANDS_MAX} commands that have not ended, found as many"
             );
@@ -158,6 +164,27 @@ impl Journal {
             self.entries.pop_back();
         }
         saved
+    }
+
+    /// Gives up the oldest command that was begun and that nobody works on: it must not begin again, and its room is
+    /// another one's. A restart is never given up, for the next start is its effect.
+    fn forget_begun(&mut self, under_way: &[CommandId]) -> bool {
+        let given_up = self.entries.iter_mut().find(|entry| {
+            entry.ended.is_none()
+                && entry.kind != Kind::Restart.word()
+                && !under_way.contains(&entry.id)
+        });
+        let Some(entry) = given_up else {
+            return false;
+        };
+        tracing::warn!(command = %entry.id, "it was begun, and nobody has asked for it since: it is given up");
+        entry.ended = Some(Ended {
+            succeeded: false,
+            code: code::FORGOTTEN.to_owned(),
+            message: "expected to go on, found that later commands needed the room".to_owned(),
+            report: false,
+        });
+        true
     }
 
     /// Remembers how a command ended, also of one that was never begun. This process remembers it in any case.
@@ -239,12 +266,24 @@ impl Journal {
         }
     }
 
-    fn save(&self) -> io::Result<()> {
+    /// Writes what a reader can read again: texts that need escapes make the oldest ends go early.
+    fn save(&mut self) -> io::Result<()> {
+        let mut json = self.json()?;
+        while u64::try_from(json.len()).is_ok_and(|bytes| bytes > JOURNAL_BYTES_MAX) {
+            let Some(oldest) = self.entries.iter().position(|entry| entry.ended.is_some()) else {
+                break;
+            };
+            self.entries.remove(oldest);
+            json = self.json()?;
+        }
+        durable::replace_file(&self.paths.journal(), &json, Mode::Private)
+    }
+
+    fn json(&self) -> io::Result<Vec<u8>> {
         let file = File {
             entries: self.entries.clone(),
         };
-        let json = serde_json::to_vec(&file)?;
-        durable::replace_file(&self.paths.journal(), &json, Mode::Private)
+        Ok(serde_json::to_vec(&file)?)
     }
 }
 
@@ -305,7 +344,7 @@ mod tests {
         let mut journal = Journal::load(paths.clone(), start(1));
         let what = What::of(&Order::Diagnostics { collect: vec![] });
         assert_eq!(journal.look(&id(1)), Known::Nothing);
-        journal.begin(id(1), what.clone()).unwrap();
+        journal.begin(id(1), what.clone(), &[]).unwrap();
         assert_eq!(journal.look(&id(1)), Known::Begun(what.clone()));
         let journal_again = Journal::load(paths.clone(), start(2));
         assert_eq!(journal_again.look(&id(1)), Known::Begun(what));
@@ -321,7 +360,7 @@ mod tests {
         let (_folder, paths) = folder();
         let mut journal = Journal::load(paths.clone(), start(1));
         let what = What::of(&Order::Restart);
-        journal.begin(id(1), what.clone()).unwrap();
+        journal.begin(id(1), what.clone(), &[]).unwrap();
         // The same start again is none.
         let same = Journal::load(paths.clone(), start(1));
         assert_eq!(same.look(&id(1)), Known::Begun(what));
@@ -354,13 +393,51 @@ mod tests {
         assert_eq!(reports, KEPT_REPORTS_MAX);
     }
 
+    /// Commands of starts that are over, which nobody asks for any more, must not keep the node from new ones for ever.
+    #[test]
+    fn what_nobody_asks_for_again_makes_room() {
+        let (_folder, paths) = folder();
+        let what = || What::of(&Order::Diagnostics { collect: vec![] });
+        let mut journal = Journal::load(paths.clone(), start(1));
+        for number in 0..u32::try_from(BEGUN_COMMANDS_MAX).unwrap() {
+            journal.begin(id(number), what(), &[]).unwrap();
+        }
+        let mut journal = Journal::load(paths.clone(), start(2));
+        journal.begin(id(100), what(), &[id(0)]).unwrap();
+        assert_eq!(journal.look(&id(0)), Known::Begun(what()));
+        let Known::Ended(given_up) = journal.look(&id(1)) else {
+            panic!("it may begin again");
+        };
+        assert_eq!(given_up.code, code::FORGOTTEN);
+        let all: Vec<_> = (0..200).map(id).collect();
+        assert!(journal.begin(id(101), what(), &all).is_err());
+        assert_eq!(
+            Journal::load(paths, start(3)).look(&id(1)),
+            Known::Ended(given_up)
+        );
+    }
+
+    #[test]
+    fn what_is_written_can_be_read_whatever_the_messages_hold() {
+        let (_folder, paths) = folder();
+        let mut journal = Journal::load(paths.clone(), start(1));
+        let many = u32::try_from(ENDED_COMMANDS_MAX).unwrap();
+        for number in 0..many {
+            let mut ended = result(number, b"");
+            ended.message = "\u{1}".repeat(1024);
+            journal.end(&ended);
+        }
+        let journal = Journal::load(paths, start(2));
+        assert!(matches!(journal.look(&id(many - 1)), Known::Ended(_)));
+    }
+
     #[test]
     fn a_journal_that_cannot_be_written_begins_nothing() {
         let (folder, paths) = folder();
         let mut journal = Journal::load(paths.clone(), start(1));
         std::fs::remove_dir_all(paths.state()).unwrap();
         let what = What::of(&Order::Restart);
-        assert!(journal.begin(id(1), what).is_err());
+        assert!(journal.begin(id(1), what, &[]).is_err());
         assert_eq!(journal.look(&id(1)), Known::Nothing);
         drop(folder);
     }
@@ -373,7 +450,9 @@ mod tests {
             durable::replace_file(&paths.journal(), bytes, Mode::Private).unwrap();
             let mut journal = Journal::load(paths.clone(), start(1));
             assert_eq!(journal.look(&id(1)), Known::Nothing);
-            journal.begin(id(1), What::of(&Order::Restart)).unwrap();
+            journal
+                .begin(id(1), What::of(&Order::Restart), &[])
+                .unwrap();
         }
     }
 }

@@ -249,6 +249,19 @@ fn an_upgrade_ends_with_its_attempt() {
     assert_eq!(stage.upgrades.lock().unwrap().len(), 1);
 }
 
+#[test]
+fn an_upgrade_that_another_one_replaces_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stage = Stage::at(folder.path(), 1);
+    for name in 0..40 {
+        stage.hear(command(name, upgrade(name)));
+        assert_eq!(*stage.under_way.borrow(), [command(name, upgrade(name)).id]);
+        let replaced = stage.results.try_recv().ok().map(|result| result.code);
+        assert_eq!(replaced.as_deref(), (name > 0).then_some(code::REPLACED));
+    }
+    assert_eq!(stage.upgrades.lock().unwrap().len(), 40);
+}
+
 #[tokio::test]
 async fn reports_are_collected_one_after_the_other() {
     let folder = tempfile::tempdir().unwrap();
