@@ -17,6 +17,7 @@ use toml::Spanned;
 use url::Url;
 
 use crate::durable;
+use crate::http;
 use crate::paths::DEFAULT_ROOT;
 
 pub(crate) use problem::ConfigError;
@@ -24,6 +25,12 @@ use problem::{Document, Problem};
 
 /// Bytes of a configuration: a thousand times what one needs, and no more.
 pub(crate) const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+/// The least time that a binary on trial may have.
+const DEADLINE_MIN: Duration = Duration::from_secs(1);
+
+/// The most.
+const DEADLINE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Where the package puts its binary.
 const DEFAULT_PACKAGE_BINARY: &str = "/usr/lib/bcd/bcd";
@@ -148,15 +155,15 @@ impl Config {
 #[serde(deny_unknown_fields)]
 struct File {
     control: Option<Spanned<Url>>,
-    state_dir: Option<PathBuf>,
+    state_dir: Option<Spanned<PathBuf>>,
     #[serde(default)]
     gateways: Vec<Spanned<Url>>,
     #[serde(default)]
     labels: BTreeMap<String, Spanned<String>>,
-    package_binary: Option<PathBuf>,
+    package_binary: Option<Spanned<PathBuf>>,
     #[serde(default)]
     allow_http: bool,
-    ca_file: Option<PathBuf>,
+    ca_file: Option<Spanned<PathBuf>>,
     #[serde(default)]
     node: NodeConfig,
     update: Update,
@@ -214,10 +221,20 @@ impl File {
                 return Err(document.wrong(&gateway.span(), expected, gateway.get_ref()));
             }
         }
+        let mut urls = self.gateways.iter().chain(&self.control);
+        if let Some(url) = urls.find(|url| has_secret(url.get_ref())) {
+            let expected = "an address without name and password";
+            return Err(document.wrong(&url.span(), expected, http::shown(url.get_ref())));
+        }
+        for path in [&self.state_dir, &self.package_binary, &self.ca_file] {
+            check_path(path.as_ref(), document)?;
+        }
         check_labels(&self.labels, document)?;
         Ok(Config {
             control: self.control.map(Spanned::into_inner),
-            state_dir: self.state_dir.unwrap_or_else(|| DEFAULT_ROOT.into()),
+            state_dir: self
+                .state_dir
+                .map_or_else(|| DEFAULT_ROOT.into(), Spanned::into_inner),
             gateways: self.gateways.into_iter().map(Spanned::into_inner).collect(),
             labels: self
                 .labels
@@ -226,12 +243,28 @@ impl File {
                 .collect(),
             package_binary: self
                 .package_binary
-                .unwrap_or_else(|| DEFAULT_PACKAGE_BINARY.into()),
+                .map_or_else(|| DEFAULT_PACKAGE_BINARY.into(), Spanned::into_inner),
             plain_http,
-            ca_file: self.ca_file,
+            ca_file: self.ca_file.map(Spanned::into_inner),
             node: self.node,
             update: self.update.check(document)?,
         })
+    }
+}
+
+/// Nobody is asked for one, and it would stand in logs and reports.
+fn has_secret(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
+/// A path that depends on where a program was started would be another one for each of them.
+fn check_path(path: Option<&Spanned<PathBuf>>, document: Document<'_>) -> Result<(), Problem> {
+    match path {
+        Some(path) if !path.get_ref().is_absolute() => {
+            let found = path.get_ref().display();
+            Err(document.wrong(&path.span(), "a path that begins with /", found))
+        }
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -239,11 +272,14 @@ fn check_labels(
     labels: &BTreeMap<String, Spanned<String>>,
     document: Document<'_>,
 ) -> Result<(), Problem> {
-    let fits = |text: &str| (1..=LABEL_BYTES_MAX).contains(&text.len());
+    let fits = |text: &str| {
+        (1..=LABEL_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control)
+    };
     for (name, text) in labels {
         if !fits(name) || !fits(text.get_ref()) {
-            let expected = "labels of 1 to 256 bytes";
-            return Err(document.wrong(&text.span(), expected, text.get_ref()));
+            let expected = "labels of 1 to 256 bytes on one line";
+            let found = format!("{name:?} = {:?}", text.get_ref());
+            return Err(document.wrong(&text.span(), expected, found));
         }
     }
     match labels.values().nth(LABELS_MAX) {
@@ -259,6 +295,12 @@ impl Update {
             self.watchdog_deadline.get_ref().0,
             self.stable_for.get_ref().0,
         );
+        // Shorter, no binary could ever be confirmed; longer, a dead one would stay.
+        if !(DEADLINE_MIN..=DEADLINE_MAX).contains(&deadline) {
+            let expected = "watchdog_deadline to be from 1s to 1day";
+            let found = humantime::format_duration(deadline);
+            return Err(document.wrong(&self.watchdog_deadline.span(), expected, found));
+        }
         // A binary that must hold its session for longer than its whole trial can never be confirmed.
         if hold >= deadline {
             let at = [&self.stable_for, &self.watchdog_deadline]

@@ -79,6 +79,30 @@ fn a_wrong_value_is_named_with_what_was_expected_and_found() {
             "bcd.toml:5: stable_for: expected stable_for to be shorter than watchdog_deadline, found 2m within 2m",
         ),
         (
+            with_update("", "watchdog_deadline = \"9999years\""),
+            "bcd.toml:5: watchdog_deadline: expected watchdog_deadline to be from 1s to 1day, found 9999years",
+        ),
+        (
+            with_update("", "watchdog_deadline = \"2ns\"\nstable_for = \"1ns\""),
+            "bcd.toml:5: watchdog_deadline: expected watchdog_deadline to be from 1s to 1day, found 2ns",
+        ),
+        (
+            with_update("state_dir = \"state\"", ""),
+            "bcd.toml:1: state_dir: expected a path that begins with /, found state",
+        ),
+        (
+            with_update("package_binary = \"\"", ""),
+            "bcd.toml:1: package_binary: expected a path that begins with /, found ",
+        ),
+        (
+            with_update("gateways = [\"wss://me:word@g.example/session\"]", ""),
+            "bcd.toml:1: gateways: expected an address without name and password, found wss://%E2%80%A6@g.example/session",
+        ),
+        (
+            with_update("labels = { rack = \"7\\n8\" }", ""),
+            "bcd.toml:1: labels: expected labels of 1 to 256 bytes on one line, found \"rack\" = \"7\\n8\"",
+        ),
+        (
             with_update("control = \"http://control.example\"", ""),
             "bcd.toml:1: control: expected https, or http to this machine, or allow_http = true, found http://control.example/",
         ),
