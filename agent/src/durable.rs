@@ -166,15 +166,21 @@ pub(crate) fn remove_durably(path: &Path) -> io::Result<()> {
     sync_folder_of(path)
 }
 
-/// Makes a folder and those above it. A folder that was there keeps its mode.
+/// Makes a folder and those above it, all durably and with this mode. A folder that was there keeps its own.
 pub(crate) fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(mode)
-        .create(path)?;
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+    if let Some(above) = above {
+        create_folder(above, mode)?;
+    }
+    match fs::DirBuilder::new().mode(mode).create(path) {
+        Ok(()) => {}
+        // Somebody else was as quick.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+        Err(error) => return Err(error),
+    }
     // A unit's umask must have no say in who may execute what lies in a slot.
     fs::set_permissions(path, Permissions::from_mode(mode))?;
     sync_folder_of(path)
@@ -296,7 +302,7 @@ fn begin_writing(file: &File, from: u64, bytes: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mode, read_bounded, read_unlinked, replace_file, replace_link};
+    use super::{Mode, create_folder, read_bounded, read_unlinked, replace_file, replace_link};
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     use std::path::Path;
@@ -345,6 +351,21 @@ mod tests {
         fs::create_dir(folder.path().join("current")).unwrap();
         replace_link(&folder.path().join("current"), Path::new("slots/a")).unwrap();
         assert!(folder.path().join("current").is_symlink());
+    }
+
+    #[test]
+    fn a_new_folder_and_those_above_it_have_the_mode_whatever_the_umask() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("one/two/three");
+        create_folder(&deep, 0o777).unwrap();
+        create_folder(&deep, 0o700).unwrap();
+        for path in ["one", "one/two", "one/two/three"] {
+            let path = folder.path().join(path);
+            let found = fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+            assert_eq!(found, 0o777, "{}", path.display());
+        }
+        symlink("nowhere", folder.path().join("dangling")).unwrap();
+        assert!(create_folder(&folder.path().join("dangling/four"), 0o777).is_err());
     }
 
     #[test]
