@@ -32,9 +32,10 @@ use crate::join::JoinError;
 use crate::logs::{self, FilterError};
 use crate::node::{LockError, NodeError};
 use crate::paths::{DEFAULT_CONFIG, Paths};
+use crate::shown::one_line;
 use crate::supervise::SuperviseError;
 use crate::updater::executor::BootError;
-use crate::updater::host::HostError;
+use crate::updater::host::{HostError, with_causes};
 use crate::updater::watchdog::WatchError;
 use crate::watchdog::WatchdogError;
 
@@ -260,13 +261,9 @@ impl CommandError {
     reason = "this is what a person sees of a failed command, whatever the log filter says"
 )]
 fn complain(error: &dyn std::error::Error) {
-    let mut said = format!("error: {error}");
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        said.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    eprintln!("{said}");
+    // Some of it is what control or a server said.
+    let said = one_line(&with_causes(error));
+    eprintln!("error: {said}");
 }
 
 #[cfg(test)]

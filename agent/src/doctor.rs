@@ -115,7 +115,7 @@ fn record(config: &Config, paths: &Paths) -> Finding {
             CHECK,
             with_causes(&error),
             format!(
-                "run bcd doctor as root; if it stays, look at update.json in {}",
+                "start the node: it makes the record anew from what lies in {}; where bcd doctor may not look there, run it as root",
                 paths.root().display()
             ),
         ),
@@ -140,7 +140,7 @@ fn disk(paths: &Paths) -> Finding {
         .unwrap_or(0);
     let need = largest.saturating_mul(2).saturating_add(DISK_MARGIN_BYTES);
     let found = format!(
-        "{} MiB free in {}, an update needs about {}",
+        "{} MiB free in {}, an update needs about {} MiB",
         free >> 20,
         root.display(),
         need >> 20

@@ -27,6 +27,7 @@ mod logs;
 mod manager;
 mod node;
 mod paths;
+mod shown;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod slots;

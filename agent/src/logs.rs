@@ -4,13 +4,19 @@
 //! is kept for whoever asks the node how it is.
 
 use std::collections::VecDeque;
+use std::fmt::{self, Debug};
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::{Mutex, PoisonError};
 
 use thiserror::Error;
+use tracing::field::Field;
+use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::shown::one_line;
 
 /// The filter names no level or target.
 #[derive(Debug, Error)]
@@ -29,6 +35,7 @@ pub(crate) fn start(filter: &str) -> Result<(), FilterError> {
     })?;
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| Tee)
+        .fmt_fields(debug_fn(field).delimited(" "))
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .with_target(false);
     // The journal dates every line itself.
@@ -43,6 +50,15 @@ pub(crate) fn start(filter: &str) -> Result<(), FilterError> {
         tracing::debug!("logging had been started before");
     }
     Ok(())
+}
+
+/// One field of a line. Many hold what a gateway or a server said, and none may write lines of its own.
+fn field(line: &mut Writer<'_>, field: &Field, said: &dyn Debug) -> fmt::Result {
+    let said = one_line(&format!("{said:?}"));
+    match field.name() {
+        "message" => write!(line, "{said}"),
+        name => write!(line, "{name}={said}"),
+    }
 }
 
 /// Bytes of the log that are kept: what a report shows of it. It grows as lines come.
@@ -79,6 +95,22 @@ impl Write for Tee {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_writes_lines_into_the_log_but_the_agent() {
+        let lines = tracing_subscriber::fmt::layer()
+            .with_writer(|| Tee)
+            .with_ansi(false)
+            .fmt_fields(debug_fn(field).delimited(" "));
+        let subscriber = tracing_subscriber::registry().with(lines);
+        tracing::subscriber::with_default(subscriber, || {
+            let said = "red \u{1b}[31m\n2026-01-01 ERROR made up";
+            tracing::warn!(ending = %said, number = 7, "no session");
+        });
+        let told = "no session ending=red \\u{1b}[31m\\n2026-01-01 ERROR made up number=7\n";
+        let tail = tail();
+        assert!(tail.contains(told), "{tail}");
+    }
 
     #[test]
     fn the_end_of_the_log_is_kept() {

@@ -7,7 +7,10 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::{CommandError, Global, runtime};
+use crate::config::ConfigError;
 use crate::doctor::{self, Finding};
+use crate::shown::one_line;
+use crate::updater::host::with_causes;
 
 /// Check configuration, pins, disk, clock, names, TLS and gateways, and say how to mend what is wrong
 ///
@@ -61,8 +64,8 @@ fn examine(global: &Global) -> Result<Vec<Finding>, CommandError> {
         Ok(loaded) => loaded,
         // Nothing else can be looked at without it.
         Err(error) => {
-            let mend = "correct that line; bcd doctor then looks at the rest";
-            return Ok(vec![Finding::wrong("config", error, mend)]);
+            let found = with_causes(&error);
+            return Ok(vec![Finding::wrong("config", found, config_mend(&error))]);
         }
     };
     let found = format!("{} holds", global.config.display());
@@ -71,13 +74,26 @@ fn examine(global: &Global) -> Result<Vec<Finding>, CommandError> {
     Ok(findings)
 }
 
+fn config_mend(error: &CommandError) -> &'static str {
+    if matches!(error, CommandError::Config(ConfigError::Unreadable { .. })) {
+        "write it (bcd join --help shows every key), name it with --config, or run bcd doctor as root"
+    } else {
+        "correct that line; bcd doctor then looks at the rest"
+    }
+}
+
 fn text_of(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
         let word = if finding.good { "good" } else { "WRONG" };
-        let written = writeln!(text, "{word:<6}{:<10}{}", finding.check, finding.found);
+        let written = writeln!(
+            text,
+            "{word:<6}{:<10}{}",
+            finding.check,
+            one_line(&finding.found)
+        );
         let mended = match &finding.mend {
-            Some(mend) => writeln!(text, "{:16}to mend: {mend}", ""),
+            Some(mend) => writeln!(text, "{:16}to mend: {}", "", one_line(mend)),
             None => Ok(()),
         };
         if written.and(mended).is_err() {

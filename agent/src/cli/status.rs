@@ -18,6 +18,7 @@ use crate::hold;
 use crate::identity;
 use crate::node::memory;
 use crate::paths::Paths;
+use crate::shown::one_line;
 use crate::updater::executor;
 use crate::updater::host::{Host, PRODUCT};
 use crate::updater::record::{Notice, Record};
@@ -190,7 +191,7 @@ fn session_of(paths: &Paths) -> SessionStatus {
 fn text_of(status: &Status) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
-        if writeln!(text, "{name:<13}{value}").is_err() {
+        if writeln!(text, "{name:<13}{}", one_line(&value)).is_err() {
             tracing::debug!("a line of the status is lost");
         }
     };

@@ -14,6 +14,7 @@ use crate::{
     Build, hold,
     node::memory,
     paths::Paths,
+    shown::one_line,
     updater::host::{Host, HostError},
 };
 
@@ -120,7 +121,7 @@ fn text_of(checked: &Checked) -> String {
 
 fn held_text(held: Option<&String>) -> String {
     match held {
-        Some(reason) => format!("held: {reason}"),
+        Some(reason) => format!("held: {}", one_line(reason)),
         None => "not held".to_owned(),
     }
 }
