@@ -218,7 +218,10 @@ impl SimulatedNode {
             }
             Happening::NotOpened(status) => {
                 let ending = match status {
-                    Some(status) => Ending::Refused(status),
+                    Some(status) => Ending::Refused {
+                        status,
+                        retry_after: None,
+                    },
                     None => Ending::Unreachable("down".to_owned()),
                 };
                 self.session(Input::NotOpened(ending), at);

@@ -27,7 +27,12 @@ pub(crate) use tests::facts;
 use words::goodbye;
 pub(crate) use words::{Beginning, Ending, Ignored, Input, Leaving, Output, Wakeup};
 
-use self::{appetite::Appetite, backoff::Backoff, live::Live, renewal::Renewal};
+use self::{
+    appetite::Appetite,
+    backoff::{Backoff, Others},
+    live::Live,
+    renewal::Renewal,
+};
 use super::limits::{
     CONNECT_SEQ_MAX, GOODBYE_DEADLINE, OPEN_DEADLINE, SESSION_HELD, WELCOME_DEADLINE,
 };
@@ -435,8 +440,12 @@ impl Session {
             | State::Leaving { .. }
             | State::Over => {}
         }
-        let wait = self.backoff.after(&ending, &mut self.random);
-        if self.round.is_empty() {
+        let others = match self.round.is_empty() {
+            true => Others::None,
+            false => Others::Left,
+        };
+        let wait = self.backoff.after(&ending, others, &mut self.random);
+        if others == Others::None {
             self.backoff.grow();
         }
         self.state = State::Waiting { until: now + wait };

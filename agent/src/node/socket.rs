@@ -19,7 +19,12 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_tungstenite::{
     WebSocketStream, client_async_with_config,
-    tungstenite::{Error, Message, client::IntoClientRequest, protocol::WebSocketConfig},
+    tungstenite::{
+        Error, Message,
+        client::IntoClientRequest,
+        http::{Response, header::RETRY_AFTER},
+        protocol::WebSocketConfig,
+    },
 };
 use url::Url;
 
@@ -44,7 +49,7 @@ pub(crate) async fn open(gateway: String, config: Arc<ClientConfig>) -> Result<S
     let upgraded = client_async_with_config(request, stream, Some(buffers())).await;
     match upgraded {
         Ok((stream, _)) => Ok(Socket { stream }),
-        Err(Error::Http(response)) => Err(Ending::Refused(response.status().as_u16())),
+        Err(Error::Http(response)) => Err(refused(&response)),
         // With TLS 1.3 a server that refuses our certificate says so only behind the handshake, in our first read.
         Err(error) => Err(unreachable(error)),
     }
@@ -73,6 +78,21 @@ pub(crate) async fn connect(
         .connect(name, stream)
         .await
         .map_err(unreachable)
+}
+
+/// What a server says that gives no session.
+fn refused<B>(response: &Response<B>) -> Ending {
+    let status = response.status().as_u16();
+    let asked = response.headers().get(RETRY_AFTER);
+    // A date would need a clock that both agree on: whoever sends one is asked again at the usual pace.
+    let seconds = asked.and_then(|asked| asked.to_str().ok()?.trim().parse().ok());
+    Ending::Refused {
+        status,
+        retry_after: match status {
+            429 | 503 => seconds.map(Duration::from_secs),
+            _ => None,
+        },
+    }
 }
 
 impl Socket {

@@ -25,9 +25,10 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Doubles the range, up to [`BACKOFF_MAX`].
+    /// Widens the range by a quarter, up to [`BACKOFF_MAX`]. Were it doubled, a fleet that was cut off for some seconds
+    /// would come back in a heap, with stragglers a minute later.
     pub fn grow(&mut self) {
-        self.ceiling = (self.ceiling * 2).min(BACKOFF_MAX);
+        self.ceiling = (self.ceiling * 5 / 4).min(BACKOFF_MAX);
     }
 
     /// A wait from the range.
@@ -36,19 +37,26 @@ impl Pace {
         between(BACKOFF_MIN, self.ceiling, random)
     }
 
-    /// The wait after a connection: as long as a Goodbye asked for and up to half as long again, never less than a
-    /// failure would cost. A node that is not wanted as it is asks at the slowest pace.
+    /// The wait that somebody asked for, and up to half as long again, never less than a failure would cost.
+    #[must_use]
+    pub fn asked(self, asked: Duration, random: [u32; 2]) -> Duration {
+        let [first, second] = random;
+        // A gateway that somebody has taken over could otherwise send a fleet away for weeks.
+        let asked = asked.min(RECONNECT_AFTER_MAX);
+        between(asked, asked + asked / 2, second).max(self.draw(first))
+    }
+
+    /// The wait after a connection, as its Goodbye asked for it. A node that is not wanted as it is asks at the slowest
+    /// pace.
     #[must_use]
     pub fn after(self, goodbye: Option<&Goodbye>, random: [u32; 2]) -> Duration {
-        let [first, second] = random;
+        let [first, _] = random;
         let drawn = self.draw(first);
         let Some(goodbye) = goodbye else {
             return drawn;
         };
         let asked = Duration::from_millis(goodbye.reconnect_after_ms.into());
-        // A gateway that somebody has taken over could otherwise send a fleet away for weeks.
-        let asked = asked.min(RECONNECT_AFTER_MAX);
-        let wanted = between(asked, asked + asked / 2, second);
+        let wanted = self.asked(asked, random);
         let least = match goodbye.reason {
             GoodbyeReason::Removed | GoodbyeReason::ProtocolTooNew => {
                 between(BACKOFF_MAX / 2, BACKOFF_MAX, first)
@@ -82,15 +90,51 @@ mod tests {
     }
 
     #[test]
-    fn the_range_doubles_to_its_bound() {
+    fn the_range_grows_to_its_bound() {
         let mut pace = Pace::default();
         let mut ceilings = Vec::new();
-        for _ in 0..8 {
+        for _ in 0..21 {
             assert_eq!(pace.draw(0), BACKOFF_MIN);
             ceilings.push(pace.draw(u32::MAX).as_secs());
             pace.grow();
         }
-        assert_eq!(ceilings, [1, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(ceilings[..8], [1, 1, 1, 1, 2, 3, 3, 4]);
+        assert_eq!(ceilings[17..], [44, 55, 60, 60]);
+    }
+
+    /// A small generator, so that a fleet is the same each time.
+    fn random(state: &mut u64) -> u32 {
+        *state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        u32::try_from(*state >> 32).unwrap()
+    }
+
+    /// The returns in the fullest second over those in the mean one, of a fleet that was cut off for that long.
+    fn peak_over_mean(outage: Duration) -> f64 {
+        let mut state = 7;
+        let mut by_second = std::collections::BTreeMap::<u64, u32>::new();
+        let mut last = Duration::ZERO;
+        for _ in 0..10_000 {
+            let (mut pace, mut at) = (Pace::default(), Duration::ZERO);
+            while at < outage {
+                at += pace.draw(random(&mut state));
+                pace.grow();
+            }
+            let back = at - outage;
+            *by_second.entry(back.as_secs()).or_default() += 1;
+            last = last.max(back);
+        }
+        let peak = by_second.values().copied().max().unwrap();
+        f64::from(peak) * last.as_secs_f64() / 10_000.0
+    }
+
+    #[test]
+    fn a_fleet_does_not_come_back_in_a_heap() {
+        for seconds in 1..=10 {
+            let found = peak_over_mean(Duration::from_secs(seconds));
+            assert!(found < 3.0, "{found:.2} after {seconds} s");
+        }
     }
 
     #[test]

@@ -323,9 +323,13 @@ async fn a_server_that_has_no_time_is_no_verdict() {
     let mut request = vec![0; 2048];
     let count = stream.read(&mut request).await.unwrap();
     assert!(request[..count].starts_with(b"GET /session HTTP/1.1\r\n"));
-    let busy = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
+    let busy = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n";
     stream.write_all(busy).await.unwrap();
-    assert_eq!(scene.lost().await, Ending::Refused(503));
+    let refused = Ending::Refused {
+        status: 503,
+        retry_after: Some(Duration::from_secs(7)),
+    };
+    assert_eq!(scene.lost().await, refused);
 }
 
 #[tokio::test]

@@ -11,8 +11,17 @@ use super::Ending;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Backoff(Pace);
 
+/// Gateways that have not been tried in this round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Others {
+    /// Some are left.
+    Left,
+    /// Every one has been.
+    None,
+}
+
 impl Backoff {
-    /// Doubles the range.
+    /// Widens the range.
     pub(super) fn grow(&mut self) {
         self.0.grow();
     }
@@ -22,13 +31,31 @@ impl Backoff {
         self.0.draw(random.random())
     }
 
-    /// The wait after an ending.
-    pub(super) fn after(self, ending: &Ending, random: &mut StdRng) -> Duration {
-        let goodbye = if let Ending::Goodbye(goodbye) = ending {
-            Some(goodbye)
-        } else {
-            None
-        };
-        self.0.after(goodbye, random.random())
+    /// The wait after an ending. A server that has no time now asks for itself alone: as long as others are left to try,
+    /// nobody waits for it.
+    pub(super) fn after(self, ending: &Ending, others: Others, random: &mut StdRng) -> Duration {
+        let random = random.random();
+        match (ending, others) {
+            (
+                Ending::Refused {
+                    retry_after: Some(asked),
+                    ..
+                },
+                Others::None,
+            ) => self.0.asked(*asked, random),
+            (Ending::Goodbye(goodbye), Others::None | Others::Left) => {
+                self.0.after(Some(goodbye), random)
+            }
+            (
+                Ending::Refused { .. }
+                | Ending::Unreachable(_)
+                | Ending::OpenOverdue
+                | Ending::WelcomeOverdue
+                | Ending::Silent(_)
+                | Ending::Closed(_)
+                | Ending::Broken(_),
+                Others::None | Others::Left,
+            ) => self.0.after(None, random),
+        }
     }
 }

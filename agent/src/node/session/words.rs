@@ -148,8 +148,13 @@ pub(crate) enum Ending {
     #[error("the gateway cannot be reached: {0}")]
     Unreachable(String),
     /// A server answered the upgrade with another status than 101.
-    #[error("expected the status 101 from the gateway, found {0}")]
-    Refused(u16),
+    #[error("expected the status 101 from the gateway, found {status}")]
+    Refused {
+        /// The status.
+        status: u16,
+        /// When the server wants to be asked again, if it says so.
+        retry_after: Option<Duration>,
+    },
     /// Connecting took too long.
     #[error("the gateway cannot be reached in time")]
     OpenOverdue,
@@ -175,7 +180,9 @@ impl Ending {
     pub(crate) fn lost(&self) -> Lost {
         match self {
             Self::Unreachable(_) | Self::OpenOverdue => Lost::Unreachable,
-            Self::Refused(429 | 503) => Lost::NotNow,
+            Self::Refused {
+                status: 429 | 503, ..
+            } => Lost::NotNow,
             Self::Goodbye(goodbye) => match goodbye.reason {
                 GoodbyeReason::Stopping
                 | GoodbyeReason::Superseded { .. }
@@ -185,7 +192,7 @@ impl Ending {
                 | GoodbyeReason::ProtocolError
                 | GoodbyeReason::Updating => Lost::Closed,
             },
-            Self::Refused(_)
+            Self::Refused { .. }
             | Self::WelcomeOverdue
             | Self::Silent(_)
             | Self::Closed(_)

@@ -131,7 +131,7 @@ impl Onlooker {
                 self.welcomed = true;
             }
             Output::Lost { retry_in, ending } => {
-                let most = if matches!(ending, Ending::Goodbye(_)) {
+                let most = if matches!(ending, Ending::Goodbye(_) | Ending::Refused { .. }) {
                     RECONNECT_AFTER_MAX * 3 / 2
                 } else {
                     BACKOFF_MAX

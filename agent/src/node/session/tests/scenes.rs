@@ -325,15 +325,15 @@ fn a_gateway_that_never_stops_is_read_once_a_second() {
 }
 
 #[test]
-fn waits_double_until_a_session_holds() {
+fn waits_grow_until_a_session_holds() {
     let mut stage = Stage::new();
     let mut ceiling = Duration::from_secs(1);
-    for _ in 0..10 {
+    for _ in 0..25 {
         stage.wake();
         let outputs = stage.give(Input::NotOpened(Ending::Unreachable(String::new())));
         let (_, wait) = lost(&outputs).unwrap();
         assert!(wait <= ceiling, "{wait:?} above {ceiling:?}");
-        ceiling = (ceiling * 2).min(Duration::from_secs(60));
+        ceiling = (ceiling * 5 / 4).min(Duration::from_secs(60));
     }
     let short = |stage: &mut Stage, held: Duration| {
         stage.wake();
@@ -345,7 +345,58 @@ fn waits_double_until_a_session_holds() {
         format!("{ceiling:?}")
     };
     assert!(short(&mut stage, Duration::from_secs(1)).contains("60s"));
-    assert!(short(&mut stage, SESSION_HELD).contains("2s"));
+    assert!(short(&mut stage, SESSION_HELD).contains("1.25s"));
+}
+
+fn refused(status: u16) -> Ending {
+    Ending::Refused {
+        status,
+        retry_after: None,
+    }
+}
+
+fn busy(seconds: u64) -> Ending {
+    Ending::Refused {
+        status: 429,
+        retry_after: Some(Duration::from_secs(seconds)),
+    }
+}
+
+/// How long a node waits after each of these, one after the other.
+fn waits(stage: &mut Stage, endings: &[Ending]) -> Vec<Duration> {
+    let mut waits = Vec::new();
+    for ending in endings {
+        stage.wake();
+        for output in stage.give(Input::NotOpened(ending.clone())) {
+            if let Output::Lost { retry_in, .. } = output {
+                waits.push(retry_in);
+            }
+        }
+    }
+    waits
+}
+
+#[test]
+fn a_gateway_without_time_is_asked_again_when_it_said() {
+    for seed in 0..20 {
+        let mut stage = Stage::with(&["wss://a/"], [seed; 32]);
+        let waited = waits(&mut stage, &[busy(30), busy(u64::MAX)]);
+        let [first, second] = waited[..] else {
+            panic!("{waited:?}");
+        };
+        let secs = Duration::from_secs;
+        assert!((secs(30)..=secs(45)).contains(&first), "{first:?}");
+        // Nobody is sent away for ever.
+        assert!(second <= secs(1350), "{second:?}");
+    }
+}
+
+#[test]
+fn who_has_other_gateways_does_not_wait_for_the_one_without_time() {
+    let mut stage = Stage::with(&["wss://a/", "wss://b/"], [1; 32]);
+    let waited = waits(&mut stage, &[busy(30), busy(30)]);
+    assert!(waited[0] <= Duration::from_secs(1), "{waited:?}");
+    assert!(waited[1] >= Duration::from_secs(30), "{waited:?}");
 }
 
 #[test]
@@ -361,7 +412,7 @@ fn every_gateway_is_tried_before_any_is_tried_again() {
                     round.push(gateway);
                 }
             }
-            stage.give(Input::NotOpened(Ending::Refused(503)));
+            stage.give(Input::NotOpened(refused(503)));
         }
         orders.insert(round.clone());
         round.sort();
@@ -418,9 +469,9 @@ fn who_is_to_blame() {
     for (ending, lost) in [
         (Ending::Unreachable(String::new()), Lost::Unreachable),
         (Ending::OpenOverdue, Lost::Unreachable),
-        (Ending::Refused(429), Lost::NotNow),
-        (Ending::Refused(503), Lost::NotNow),
-        (Ending::Refused(404), Lost::Closed),
+        (refused(429), Lost::NotNow),
+        (refused(503), Lost::NotNow),
+        (refused(404), Lost::Closed),
         (said(GoodbyeReason::Stopping), Lost::NotNow),
         (said(GoodbyeReason::Overloaded), Lost::NotNow),
         (said(GoodbyeReason::ProtocolTooNew), Lost::Closed),
