@@ -7,7 +7,8 @@ use std::{fs, net::IpAddr, path::Path};
 use anyhow::{Context, Result};
 use bc_protocol::id::{GatewayId, NodeId};
 use rcgen::{
-    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    SanType,
 };
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +32,7 @@ pub struct Authority {
 impl Authority {
     /// A new one.
     pub fn new() -> Result<Self> {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let params = own();
         let key = KeyPair::generate()?;
         let own = Pair {
             certificate: params.self_signed(&key)?.pem(),
@@ -44,8 +44,7 @@ impl Authority {
 
     /// The same again, in another process.
     pub fn from_pair(own: Pair) -> Result<Self> {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let params = own();
         let key = KeyPair::from_pem(&own.key)?;
         let issuer = Issuer::new(params, key);
         Ok(Self { issuer, own })
@@ -96,6 +95,17 @@ impl Authority {
 /// The id of a minted node.
 pub fn node_id(number: usize) -> NodeId {
     NodeId::derived(&[b"load", &number.to_be_bytes()])
+}
+
+/// What the authority says of itself. Its name is nobody else's: a certificate whose subject and issuer have one name looks
+/// as if it had signed itself.
+fn own() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "load authority");
+    params
 }
 
 fn uri(name: &str) -> Result<SanType> {
