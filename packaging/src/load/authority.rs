@@ -32,7 +32,7 @@ pub struct Authority {
 impl Authority {
     /// A new one.
     pub fn new() -> Result<Self> {
-        let params = own();
+        let params = describing_itself();
         let key = KeyPair::generate()?;
         let own = Pair {
             certificate: params.self_signed(&key)?.pem(),
@@ -44,7 +44,7 @@ impl Authority {
 
     /// The same again, in another process.
     pub fn from_pair(own: Pair) -> Result<Self> {
-        let params = own();
+        let params = describing_itself();
         let key = KeyPair::from_pem(&own.key)?;
         let issuer = Issuer::new(params, key);
         Ok(Self { issuer, own })
@@ -99,7 +99,7 @@ pub fn node_id(number: usize) -> NodeId {
 
 /// What the authority says of itself. Its name is nobody else's: a certificate whose subject and issuer have one name looks
 /// as if it had signed itself.
-fn own() -> CertificateParams {
+fn describing_itself() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params
