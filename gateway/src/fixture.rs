@@ -5,11 +5,12 @@ use bc_protocol::{
     digest::Sha256,
     id::{AttemptId, CommandId, NodeId, SessionId},
     link::{CommandEnded, SessionOpened},
-    platform::Platform,
-    sequence::{ReleaseFloor, Sequence},
-    session::{Facts, Hello, ProtocolRange},
     spec::DaemonSection,
 };
+
+mod said;
+
+pub(crate) use said::{facts, hello};
 
 /// A command by a number.
 pub(crate) fn command(name: u8, order: Order) -> Command {
@@ -66,39 +67,6 @@ pub(crate) fn node(name: u8) -> NodeId {
 /// A session by a number.
 pub(crate) fn session(name: u64) -> SessionId {
     SessionId::random(name, 0)
-}
-
-/// Facts that differ from others by their generation.
-pub(crate) fn facts(observed_generation: u64) -> Facts {
-    Facts {
-        version: "1.0.0".parse().unwrap(),
-        platform: Platform::host(),
-        boot_id: "boot".to_owned(),
-        slot: None,
-        sequence: Sequence::PACKAGED,
-        digest: Sha256::of(b""),
-        floor: ReleaseFloor::NONE,
-        trial: None,
-        last_attempt: None,
-        progress: None,
-        observed_generation,
-        held: None,
-        notice: None,
-        helper: None,
-        started: None,
-    }
-}
-
-/// A Hello of a node that speaks what this build speaks.
-pub(crate) fn hello(connect_seq: u64) -> Hello {
-    Hello {
-        nonce: [7; 16],
-        protocols: ProtocolRange::CURRENT,
-        connect_seq,
-        facts: facts(0),
-        commands_in_flight: Vec::new(),
-        labels: [("a".to_owned(), "b".to_owned())].into(),
-    }
 }
 
 /// A session that was just welcomed. Its number is the node's counter too.

@@ -57,7 +57,7 @@ pub(crate) struct Limits {
     /// Connections of one address that have not been welcomed. Behind one address may be a whole site, so it is large;
     /// it keeps one host from taking every place.
     pub(crate) unwelcomed_per_address: NonZeroU32,
-    /// Connections in all. Each takes a descriptor and about 20 KiB.
+    /// Connections in all. Each takes a descriptor and about 10 KiB, and as much in the kernel.
     pub(crate) connections_max: NonZeroU32,
 }
 

@@ -1,13 +1,10 @@
 //! A node that says what a test wants.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc};
 
 use bc_protocol::{
-    digest::Sha256,
     id::NodeId,
-    platform::Platform,
-    sequence::{ReleaseFloor, Sequence},
-    session::{Facts, FromGateway, FromNode, Goodbye, Hello, ProtocolRange, StatusReport, Welcome},
+    session::{FromGateway, FromNode, Goodbye, StatusReport, Welcome},
 };
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
@@ -21,6 +18,11 @@ use tokio_tungstenite::{
 };
 
 use crate::{authority::Authority, soon};
+
+#[path = "../../src/fixture/said.rs"]
+mod said;
+
+pub(crate) use said::{facts, hello};
 
 pub(crate) struct Node {
     pub(crate) id: NodeId,
@@ -132,36 +134,4 @@ pub(crate) async fn secure(
     stream.set_nodelay(true)?;
     let name = ServerName::from(gateway.ip());
     soon(TlsConnector::from(Arc::clone(tls)).connect(name, stream)).await
-}
-
-pub(crate) fn hello(connect_seq: u64) -> Hello {
-    Hello {
-        nonce: [9; 16],
-        protocols: ProtocolRange::CURRENT,
-        connect_seq,
-        facts: facts(0),
-        commands_in_flight: Vec::new(),
-        labels: BTreeMap::from([("hostname".to_owned(), "test".to_owned())]),
-    }
-}
-
-/// Facts that differ from others by their generation.
-pub(crate) fn facts(observed_generation: u64) -> Facts {
-    Facts {
-        version: "1.0.0".parse().unwrap(),
-        platform: Platform::host(),
-        boot_id: "boot".to_owned(),
-        slot: None,
-        sequence: Sequence::PACKAGED,
-        digest: Sha256::of(b""),
-        floor: ReleaseFloor::NONE,
-        trial: None,
-        last_attempt: None,
-        progress: None,
-        observed_generation,
-        held: None,
-        notice: None,
-        helper: None,
-        started: None,
-    }
 }
