@@ -276,7 +276,8 @@ fn agent_flags() -> Vec<String> {
     ];
     if cfg!(target_arch = "x86_64") {
         let options = "-Wl,-O2,--icf=all,--pack-dyn-relocs=relr,--no-eh-frame-hdr";
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/link/agent.ld");
+        // As seen from the workspace, where the compiler stands: the flags too are the same in every folder.
+        let script = "packaging/link/agent.ld";
         let arguments = [options, "-T", script];
         flags.extend(arguments.map(|argument| format!("-Clink-arg={argument}")));
     }

@@ -77,11 +77,21 @@ pub enum Kind {
 
 /// How hard a package is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Compression {
+pub enum Compression {
     /// As it is shipped.
     Best,
     /// For those that nobody downloads.
     None,
+}
+
+impl Builds {
+    /// Programs with everything that debuggers read take minutes to compress, and nobody downloads them.
+    fn compression(self) -> Compression {
+        match self {
+            Self::Shipped => Compression::Best,
+            Self::Daily => Compression::None,
+        }
+    }
 }
 
 /// Who signs the release.
@@ -104,7 +114,8 @@ pub async fn run(dist: Dist, say: impl Fn(&str)) -> Result<String> {
     say("building the programs");
     let sources = compile((&here, dist.builds), &shipping, &dist.out).await?;
     say("packing");
-    let packages = packages(&dist.out, &sources, &shipping)?;
+    let how = (dist.builds.compression(), &shipping);
+    let packages = packages(&dist.out, &sources, how)?;
     release(&dist.out, &sources, &shipping, dist.signing.as_ref())?;
     sums(&dist.out)?;
     let size = std::fs::metadata(&sources.agent)?.len();
@@ -128,13 +139,17 @@ pub async fn run(dist: Dist, say: impl Fn(&str)) -> Result<String> {
 }
 
 /// Packs programs that were built before. The node's Debian package comes first.
-pub fn packages(out: &Path, sources: &Sources, shipping: &Shipping) -> Result<Vec<PathBuf>> {
+pub fn packages(
+    out: &Path,
+    sources: &Sources,
+    (compression, shipping): (Compression, &Shipping),
+) -> Result<Vec<PathBuf>> {
     let staged = tempfile::tempdir().context("a folder to pack in")?;
     let mut made = Vec::new();
     for package in Package::all() {
         let root = staged.path().join(package.name);
         package.stage(&root, package.program_of(sources), shipping)?;
-        let how = (Compression::Best, shipping);
+        let how = (compression, shipping);
         made.push(deb::pack(&package, &root, out, how)?);
         if has("rpmbuild") {
             made.push(rpm::pack(&package, &root, out, how)?);

@@ -16,7 +16,7 @@ use std::{
 
 use packaging::{
     build::{self, AgentBuild, Shipping},
-    dist::{self, Signing, Sources},
+    dist::{self, Compression, Signing, Sources},
     fleet::{Fleet, Patience, Plan},
 };
 use serde_json::Value;
@@ -68,7 +68,7 @@ fn programs(dir: &Path) -> Sources {
 fn packed(dir: &Path) -> Vec<PathBuf> {
     std::fs::create_dir_all(dir).unwrap();
     let sources = programs(&dir.join("built"));
-    dist::packages(dir, &sources, &shipping("1.4.0-rc.1")).unwrap()
+    dist::packages(dir, &sources, (Compression::Best, &shipping("1.4.0-rc.1"))).unwrap()
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub(super) fn pack(
         pack.arg("--define").arg(define);
     }
     let how = match compression {
-        Compression::Best => "w9.xzdio",
+        Compression::Best => "w6.xzdio",
         Compression::None => "w0.ufdio",
     };
     pack.arg("--define").arg(format!("_binary_payload {how}"));

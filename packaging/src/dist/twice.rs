@@ -32,7 +32,7 @@ pub(super) async fn compare(
         }
         Builds::Daily => sources.clone(),
     };
-    packages(&out, &again, shipping)?;
+    packages(&out, &again, (dist.builds.compression(), shipping))?;
     sbom::write(&out.join("sbom.cdx.json"), &shipping.version)?;
     same(&dist.out, &out)
 }

@@ -106,15 +106,24 @@ impl Case {
 }
 
 async fn good(yard: &mut Yard) -> Result<()> {
+    let before = processes(yard)?;
     let (version, rollout) = yard.roll_out(Kind::Good)?;
     let state = yard.ended(&rollout).await?;
     ensure!(state == "completed", "the rollout of {version} is {state}");
     yard.confirmed = version;
     yard.at_rest().await?;
-    for number in 0..yard.nodes.len() {
+    let after = processes(yard)?;
+    for (number, (before, after)) in before.iter().zip(&after).enumerate() {
         let Some(node) = yard.nodes.get(number) else {
             continue;
         };
+        // A node with root's rights has become the next binary, in the process that it was.
+        let expected = node.rights == Rights::Root;
+        ensure!(
+            (before == after) == expected,
+            "{:?}: process {before} is process {after} now",
+            node.rights
+        );
         // The helper runs what is confirmed, from its next request on.
         if node.rights == Rights::Unprivileged {
             let helper = at(&node.status()?, "/helper").clone();
@@ -124,6 +133,12 @@ async fn good(yard: &mut Yard) -> Result<()> {
         yard.figure(&figure);
     }
     Ok(())
+}
+
+fn processes(yard: &Yard) -> Result<Vec<String>> {
+    let each = yard.nodes.iter();
+    each.map(|node| node.machine.main_process("bcd.service"))
+        .collect()
 }
 
 /// From the decision to leave the old session to the Welcome of the new one, by the journal.

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::super::{
     machine::Machine,
-    yard::{MACHINES, Yard},
+    yard::{OTHERS, Yard},
 };
 use crate::fleet::now;
 
@@ -13,7 +13,7 @@ pub(super) fn used(yard: &mut Yard) -> Result<()> {
     let machines = std::mem::take(&mut yard.bare);
     ensure!(!machines.is_empty(), "no machine is left to install on");
     for (machine, rights) in machines.iter().zip(["unprivileged", "privileged"]) {
-        let token = yard.fleet.join_token(MACHINES, 1)?;
+        let token = yard.fleet.join_token(OTHERS, 1)?;
         std::fs::copy(token, machine.root().join("root/join.token"))?;
         let began = now();
         machine.shell(&format!(

@@ -18,7 +18,7 @@ use crate::fleet::{free_ports, replace};
 const UNITS: [&str; 2] = ["better-compute.service", "bc-gateway.service"];
 
 /// How long a node may take to have its session back.
-const BACK: Duration = Duration::from_secs(30);
+const BACK: Duration = Duration::from_secs(60);
 
 /// Installed, configured, enrolled, joined; killed, restarted, upgraded; removed, installed again, purged.
 pub(super) async fn packaged(yard: &mut Yard) -> Result<()> {
@@ -101,7 +101,7 @@ fn configure(yard: &Yard, machine: &Machine) -> Result<()> {
     replace(&root.join("etc/better-compute/control.toml"), &control)?;
     let gateway = format!(
         "listen = \"127.0.0.1:{session}\"\ncontrol = \"http://127.0.0.1:{api}\"\nstate_dir = \"/var/lib/bc-gateway\"\n\
-         enrol_token_file = \"/etc/bc-gateway/enrol.token\"\n"
+         enrol_token_file = \"/etc/bc-gateway/enrol.token\"\ndrain = \"1s\"\n"
     );
     replace(&root.join("etc/bc-gateway/gateway.toml"), &gateway)?;
     let node = yard.node_config(&format!("http://127.0.0.1:{api}"));
@@ -123,7 +123,7 @@ fn configure(yard: &Yard, machine: &Machine) -> Result<()> {
 
 /// The last that control and gateway have said.
 fn said(machine: &Machine) -> String {
-    let words = "journalctl --no-pager --lines 20 --output cat -u better-compute.service -u bc-gateway.service";
+    let words = "journalctl --no-pager --lines 30 --output short-precise -u better-compute.service -u bc-gateway.service";
     machine.shell(words).unwrap_or_default()
 }
 
@@ -143,7 +143,8 @@ async fn connected(node: &Node) -> Result<()> {
             == Some(true)
             && status.pointer("/nodeId").and_then(Value::as_str) == Some(&node.id)
     };
-    node.until("it is connected", BACK, connected).await?;
+    let connected = node.until("it is connected", BACK, connected).await;
+    connected.with_context(|| said(&node.machine))?;
     nothing_failed(&node.machine)
 }
 
