@@ -8,13 +8,15 @@ use std::{error::Error, fmt::Write, io, path::PathBuf};
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 
+mod hint;
+
 use super::{
-    client::{CallError, ClientError, Refusal},
+    client::{CallError, ClientError},
     contexts::ContextsError,
     exit::Exit,
     print::{Output, PrintError, note},
     settings::SettingsError,
-    sheet::printable,
+    sheet::{printable, printable_json},
     span::human,
 };
 use crate::api::error::Code;
@@ -102,7 +104,7 @@ impl Failure {
     /// Tells whoever asked, in the form that they asked for.
     pub(super) fn print(&self, output: Output) {
         match output {
-            Output::Json => note(&self.object().to_string()),
+            Output::Json => note(&printable_json(&self.object().to_string())),
             Output::Table | Output::Wide | Output::Yaml | Output::Name => note(&self.text()),
         }
     }
@@ -195,52 +197,7 @@ impl Failure {
             | Self::Runtime(_) => causes,
         }
     }
-
-    /// What to do about it.
-    pub(super) fn hint(&self) -> Option<String> {
-        match self {
-            Self::Call(CallError::Refused { refusal }) => refusal_hint(refusal),
-            Self::Call(CallError::NotReached { .. }) if self.sentence().contains("certificate") => {
-                Some("--ca-file names a file of certificates to trust".to_owned())
-            }
-            Self::Call(CallError::NotReached { .. } | CallError::Gateway { .. }) => Some(
-                "is control running there? `better-compute config show` says where the address comes from"
-                    .to_owned(),
-            ),
-            Self::Call(CallError::Silent { .. } | CallError::Lost { .. }) => {
-                Some("it may have been carried out; look before you try again".to_owned())
-            }
-            Self::Call(CallError::Redirected { .. } | CallError::Foreign { .. }) => Some(
-                "`better-compute config show` says where the address comes from".to_owned(),
-            ),
-            Self::Call(CallError::Misunderstood { .. }) => {
-                Some("is this version much older or newer than the server?".to_owned())
-            }
-            Self::NoToken => Some(TOKEN_HINT.to_owned()),
-            Self::Cleartext { .. } => Some(
-                "--allow-http sends it all the same, for networks that you trust".to_owned(),
-            ),
-            Self::NoPool { .. } => Some("`better-compute pools list` shows all".to_owned()),
-            Self::Declined => Some("--yes answers for you".to_owned()),
-            Self::Call(CallError::TooLong { .. })
-            | Self::Client(_)
-            | Self::Settings(_)
-            | Self::Contexts(_)
-            | Self::Print(_)
-            | Self::Usage(_)
-            | Self::Read { .. }
-            | Self::Write { .. }
-            | Self::Content { .. }
-            | Self::Interrupted
-            | Self::Terminal(_)
-            | Self::TimedOut { .. }
-            | Self::Runtime(_) => None,
-        }
-    }
 }
-
-const TOKEN_HINT: &str =
-    "give --token-file or BETTER_COMPUTE_TOKEN_FILE, or run `better-compute login`";
 
 fn call_exit(error: &CallError) -> Exit {
     match error {
@@ -277,53 +234,10 @@ fn word_of(exit: Exit) -> &'static str {
     }
 }
 
-fn refusal_hint(refusal: &Refusal) -> Option<String> {
-    let detail = |name: &str| refusal.object.details.get(name).and_then(Value::as_str);
-    let (group, _) = refusal.method.split_once('/')?;
-    match refusal.object.code {
-        Code::InvalidInput => {
-            let said = &refusal.object.message;
-            // Only what the sentence does not say already.
-            let field = detail("field").filter(|field| !said.contains(field))?;
-            Some(match detail("rule").filter(|rule| !said.contains(rule)) {
-                Some(rule) => format!("{}: {}", printable(field), printable(rule)),
-                None => format!("look at {}", printable(field)),
-            })
-        }
-        // A token was sent, or the call would not have been made: where it came from is what helps.
-        Code::Unauthenticated => Some(
-            "`better-compute config show` says where the token comes from; `better-compute login` tries another"
-                .to_owned(),
-        ),
-        Code::AccessDenied => Some(
-            "an administrator can make a token that may: `better-compute tokens create`".to_owned(),
-        ),
-        Code::NotFound if refusal.method == "rollouts/create" => {
-            Some("`better-compute releases list` and `pools list` show what there is".to_owned())
-        }
-        Code::NotFound => Some(format!(
-            "`better-compute {} list` shows what there is",
-            command_of(group)
-        )),
-        Code::Conflict => detail("rolloutId")
-            .map(|id| format!("`better-compute rollouts get {}` shows it", printable(id))),
-        Code::Internal => Some("control's log says more, under the request's id".to_owned()),
-        Code::InvalidState | Code::QuotaExceeded | Code::Unsupported => None,
-    }
-}
-
-/// The API's groups as the command line spells them.
-fn command_of(group: &str) -> &str {
-    if group == "joinTokens" {
-        "join-tokens"
-    } else {
-        group
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::client::Refusal;
 
     fn refused(method: &'static str, error: Value, request: Option<&str>) -> Failure {
         let raw = json!({ "error": error });

@@ -109,7 +109,7 @@ fn row(name: &str, census: &Census, (detail, at_once): (Detail, Option<u32>)) ->
         Cell::new(census.disrupted),
         Cell::new(census.late),
         bad(census.refusing),
-        Cell::new(versions.join(", ")),
+        Cell::optional(Some(versions.join(", ")).filter(|versions| !versions.is_empty())),
     ];
     if detail == Detail::Wide {
         row.extend([

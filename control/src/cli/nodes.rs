@@ -104,7 +104,7 @@ impl View for Nodes {
                     Cell::pool(&node.pool_id),
                     Cell::optional(reported.map(|facts| &facts.version)),
                     presence(node),
-                    reported.map_or_else(|| Cell::new("-"), update).as_prose(),
+                    reported.map_or_else(|| Cell::new("-"), update).into_prose(),
                 ];
                 if detail == Detail::Wide {
                     row.extend([

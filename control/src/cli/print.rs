@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     query::{Query, QueryError},
-    sheet::{Headers, PoolStyle, Room, Sheet},
+    sheet::{Headers, PoolStyle, Room, Sheet, printable, printable_json},
 };
 
 /// How to print answers.
@@ -115,19 +115,26 @@ impl Printer {
 
     /// Prints an answer.
     pub(super) fn show<T: View>(&self, answer: &Answer<T>) -> Result<(), PrintError> {
-        write_out(&self.text(answer)?)
+        let text = self.text(answer)?;
+        if self.is_for_programs() {
+            write_as_is(&text)
+        } else {
+            write_out(&text)
+        }
     }
 
     /// Prints one of several answers that follow each other: a line in JSON, a document in YAML.
     pub(super) fn show_next(&self, raw: &Value) -> Result<(), PrintError> {
         let value = self.picked(raw)?;
         let text = match self.output {
-            Output::Yaml => format!("---\n{}", yaml(&value)?),
-            Output::Json => format!("{value}\n"),
-            Output::Table | Output::Wide | Output::Name if is_scalar(&value) => plain(&value)?,
-            Output::Table | Output::Wide | Output::Name => format!("{value}\n"),
+            Output::Yaml => format!("---\n{}", self.guarded(yaml(&value)?)),
+            Output::Json => compact(&value),
+            Output::Table | Output::Wide | Output::Name if is_scalar(&value) => {
+                self.guarded(plain(&value)?)
+            }
+            Output::Table | Output::Wide | Output::Name => compact(&value),
         };
-        write_out(&text)
+        write_as_is(&text)
     }
 
     /// Whether programs read what is printed.
@@ -144,11 +151,22 @@ impl Printer {
         }
         match (self.output, &self.query) {
             (Output::Json, _) => json(&self.picked(&answer.raw)?),
-            (Output::Yaml, _) => yaml(&self.picked(&answer.raw)?),
+            (Output::Yaml, _) => Ok(self.guarded(yaml(&self.picked(&answer.raw)?)?)),
             (Output::Table | Output::Wide | Output::Name, Some(query)) => {
-                plain(&query.pick(&answer.raw)?)
+                Ok(self.guarded(plain(&query.pick(&answer.raw)?)?))
             }
             (Output::Table | Output::Wide | Output::Name, None) => Ok(lines(&answer.value.names())),
+        }
+    }
+
+    /// What is for programs as it is, unless it is a terminal that would read it.
+    fn guarded(&self, text: String) -> String {
+        match self.room {
+            Room::Unbounded => text,
+            Room::Columns(_) => {
+                let lines = text.lines().map(|line| format!("{}\n", printable(line)));
+                lines.collect()
+            }
         }
     }
 
@@ -160,9 +178,18 @@ impl Printer {
     }
 }
 
-/// Writes to standard output. A reader who has gone, such as `head`, has seen what it wanted.
+/// Writes to standard output, with colours where they are wanted.
 pub(super) fn write_out(text: &str) -> Result<(), PrintError> {
-    let mut out = anstream::stdout().lock();
+    write_to(anstream::stdout().lock(), text)
+}
+
+/// Writes what programs read to standard output: what looks like a colour is theirs.
+fn write_as_is(text: &str) -> Result<(), PrintError> {
+    write_to(io::stdout().lock(), text)
+}
+
+/// A reader who has gone, such as `head`, has seen what it wanted.
+fn write_to(mut out: impl Write, text: &str) -> Result<(), PrintError> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(PrintError::Output(error)),
         Ok(()) | Err(_) => Ok(()),
@@ -176,8 +203,13 @@ pub(super) fn note(text: &str) {
 
 fn json(value: &Value) -> Result<String, PrintError> {
     serde_json::to_string_pretty(value)
-        .map(|text| format!("{text}\n"))
+        .map(|text| format!("{}\n", printable_json(&text)))
         .map_err(PrintError::Json)
+}
+
+/// On one line.
+fn compact(value: &Value) -> String {
+    format!("{}\n", printable_json(&value.to_string()))
 }
 
 fn yaml(value: &Value) -> Result<String, PrintError> {

@@ -4,139 +4,23 @@
 //! not move the cursor of the terminal that lists it. On a terminal, free text is clipped in tables and broken in
 //! fields, so that 500 characters of it leave the rest in its place.
 
-use std::{collections::BTreeMap, fmt::Display};
+use std::fmt::Display;
 
-use bc_protocol::id::PoolId;
-use comfy_table::{Cell as Drawn, Color, ContentArrangement, Table, presets::NOTHING};
+use comfy_table::{Cell as Drawn, ContentArrangement, Table, presets::NOTHING};
 use dialoguer::console::measure_text_width;
 
+mod cell;
 mod printable;
 mod room;
 
 use crate::clock::Moment;
-pub(super) use printable::printable;
+use cell::Kind;
+pub(super) use cell::{Cell, PoolNames, Tone};
+pub(super) use printable::{printable, printable_json};
 pub(super) use room::Room;
 
 /// Between two columns.
 const GAP: usize = 2;
-
-/// One cell.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Cell {
-    text: String,
-    tone: Tone,
-    kind: Kind,
-}
-
-/// What a cell holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// What is copied, compared or counted: shown whole.
-    Word,
-    /// What is read: as long as there is room.
-    Prose,
-    /// The id of a pool, which people know by its name.
-    Pool,
-}
-
-/// How a cell should strike the eye.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tone {
-    /// Like everything else.
-    Plain,
-    /// As it should be.
-    Good,
-    /// On its way.
-    Busy,
-    /// Somebody should look.
-    Bad,
-}
-
-/// Pools' names by their ids.
-pub(super) type PoolNames = BTreeMap<String, String>;
-
-impl Cell {
-    /// A cell without colour.
-    pub(super) fn new(content: impl Display) -> Self {
-        Self::toned(content, Tone::Plain)
-    }
-
-    /// A cell with a colour, where colours are shown.
-    pub(super) fn toned(content: impl Display, tone: Tone) -> Self {
-        Self {
-            text: printable(&content.to_string()),
-            tone,
-            kind: Kind::Word,
-        }
-    }
-
-    /// What may be absent: a dash then.
-    pub(super) fn optional(content: Option<impl Display>) -> Self {
-        content.map_or_else(|| Self::new("-"), Self::new)
-    }
-
-    /// What somebody wrote, or a program said, at any length.
-    pub(super) fn prose(content: impl Display) -> Self {
-        Self::new(content).as_prose()
-    }
-
-    /// The same where it may be absent.
-    pub(super) fn optional_prose(content: Option<impl Display>) -> Self {
-        Self::optional(content).as_prose()
-    }
-
-    /// Text whose lines stay lines.
-    pub(super) fn lines(content: &str) -> Self {
-        let lines: Vec<String> = content.trim_end().lines().map(printable).collect();
-        Self {
-            text: lines.join("\n"),
-            tone: Tone::Plain,
-            kind: Kind::Prose,
-        }
-    }
-
-    /// A pool.
-    pub(super) fn pool(id: &PoolId) -> Self {
-        Self {
-            kind: Kind::Pool,
-            ..Self::new(id)
-        }
-    }
-
-    /// This cell as one that may be clipped.
-    pub(super) fn as_prose(self) -> Self {
-        Self {
-            kind: Kind::Prose,
-            ..self
-        }
-    }
-
-    fn named(&mut self, names: &PoolNames, style: PoolStyle) {
-        if self.kind != Kind::Pool {
-            return;
-        }
-        let Some(name) = names.get(&self.text) else {
-            return;
-        };
-        let name = printable(name);
-        self.text = match style {
-            PoolStyle::Name => name,
-            PoolStyle::NameAndId => format!("{name} ({})", self.text),
-        };
-        // Its name is known now: another pool's may look like its id.
-        self.kind = Kind::Word;
-    }
-
-    fn drawn(self) -> Drawn {
-        let cell = Drawn::new(self.text);
-        match self.tone {
-            Tone::Plain => cell,
-            Tone::Good => cell.fg(Color::DarkGreen),
-            Tone::Busy => cell.fg(Color::DarkYellow),
-            Tone::Bad => cell.fg(Color::DarkRed),
-        }
-    }
-}
 
 /// How a pool is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -327,6 +211,8 @@ pub(super) fn second(moment: Moment) -> String {
 
 #[cfg(test)]
 mod tests {
+    use bc_protocol::id::PoolId;
+
     use super::*;
 
     fn sheet() -> Sheet {

@@ -253,12 +253,19 @@ pub(crate) fn seen(name: &str, text: &str) {
     settings.set_prepend_module_to_snapshot(false);
     // As long as what they stand for, so that columns stay where they are.
     for digits in [52, 26] {
-        let id = format!("(pool|node|rel|tok|gw|rollout|bcjt)_[0-9a-z]{{{digits}}}");
+        let id = format!("(pool|node|rel|tok|gw|rollout|bcjt|wf|cmd|evt|whk)_[0-9a-z]{{{digits}}}");
         settings.add_filter(&id, format!("${{1}}_{}", "0".repeat(digits)));
     }
     settings.add_filter(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "2000-00-00T00:00:00Z");
+    let exact = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z";
+    settings.add_filter(exact, "2000-00-00T00:00:00.000Z");
     settings.add_filter(r"sha256/[A-Za-z0-9+/]{43}=", "sha256/(pin)");
     settings.add_filter(r"request [0-9A-Z]{26}", "request (id)");
+    // Which node comes first differs, too.
+    settings.add_filter(r"host-\d", "host-N");
+    settings.add_filter(r"whsec_[A-Za-z0-9+/=]+", "whsec_(secret)");
+    settings.add_filter(r"(bcjt|tok|gw)_0{26}\.[A-Za-z0-9_-]+", "${1}_(id).(secret)");
+    settings.add_filter(r"http://127\.0\.0\.1:\d+", "http://HOST");
     settings.bind(|| insta::assert_snapshot!(name, text));
 }
 

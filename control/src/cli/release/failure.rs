@@ -16,6 +16,7 @@ use bc_protocol::sequence::{ReleaseFloor, Sequence};
 use bc_protocol::time::TimestampError;
 
 use super::Format;
+use crate::cli::sheet::printable;
 
 /// Why a command did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -126,6 +127,6 @@ impl Failure {
             sentence = format!("{sentence}: {error}");
             cause = error.source();
         }
-        sentence
+        printable(&sentence)
     }
 }

@@ -2,12 +2,31 @@
 //!
 //! Takes any text, gives one that neither moves the cursor nor shows itself as something else. Pure.
 
+use std::fmt::Write as _;
+
 /// The text with everything escaped that is not for reading.
 pub(in crate::cli) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
         if character.is_control() || is_unseen(character) {
             shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// JSON with everything escaped that is not for reading, as JSON escapes: it stays the same to programs.
+pub(in crate::cli) fn printable_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for character in json.chars() {
+        // Line breaks stand between values; within texts they are escaped already.
+        if character != '\n' && (character.is_control() || is_unseen(character)) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                // Writing to a string does not fail.
+                let _written = write!(shown, "\\u{unit:04x}");
+            }
         } else {
             shown.push(character);
         }
@@ -64,6 +83,17 @@ mod tests {
         assert_eq!(printable("a\u{202e}b\u{2066}"), "a\\u{202e}b\\u{2066}");
         assert_eq!(printable("adm\u{200b}in"), "adm\\u{200b}in");
         assert_eq!(printable("a\u{2028}b\u{e0041}"), "a\\u{2028}b\\u{e0041}");
+    }
+
+    #[test]
+    fn json_stays_the_same_to_programs() {
+        let value = serde_json::json!({"a\u{9b}": "b\u{202e}\n\u{1b}[2J\u{e0041}é"});
+        let pretty = serde_json::to_string_pretty(&value).unwrap();
+        let shown = printable_json(&pretty);
+        assert!(!shown.chars().any(is_unseen), "{shown}");
+        assert!(!shown.contains('\u{9b}'), "{shown}");
+        let read: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(read, value);
     }
 
     proptest::proptest! {

@@ -1,0 +1,105 @@
+//! What to do about a failure.
+//!
+//! Takes why a command did not do what it was asked, gives the next step, if there is one that helps. Pure.
+
+use serde_json::Value;
+
+use super::Failure;
+use crate::{
+    api::error::Code,
+    cli::{
+        client::{CallError, Refusal},
+        sheet::printable,
+    },
+};
+
+const TOKEN_HINT: &str =
+    "give --token-file or BETTER_COMPUTE_TOKEN_FILE, or run `better-compute login`";
+
+impl Failure {
+    /// What to do about it.
+    pub(in crate::cli) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Call(CallError::Refused { refusal }) => refusal_hint(refusal),
+            Self::Call(CallError::NotReached { .. }) if self.sentence().contains("certificate") => {
+                Some("--ca-file names a file of certificates to trust".to_owned())
+            }
+            Self::Call(CallError::NotReached { .. } | CallError::Gateway { .. }) => Some(
+                "`better-compute doctor` looks at the way there, and `config show` says where the address comes from"
+                    .to_owned(),
+            ),
+            Self::Call(CallError::Silent { .. } | CallError::Lost { .. }) => {
+                Some("it may have been carried out; look before you try again".to_owned())
+            }
+            Self::Call(CallError::Redirected { .. } | CallError::Foreign { .. }) => Some(
+                "`better-compute config show` says where the address comes from".to_owned(),
+            ),
+            Self::Call(CallError::Misunderstood { .. }) => {
+                Some("is this version much older or newer than the server?".to_owned())
+            }
+            Self::NoToken => Some(TOKEN_HINT.to_owned()),
+            Self::Cleartext { .. } => Some(
+                "--allow-http sends it all the same, for networks that you trust".to_owned(),
+            ),
+            Self::NoPool { .. } => Some("`better-compute pools list` shows all".to_owned()),
+            Self::Declined => Some("--yes answers for you".to_owned()),
+            Self::Call(CallError::TooLong { .. })
+            | Self::Client(_)
+            | Self::Settings(_)
+            | Self::Contexts(_)
+            | Self::Print(_)
+            | Self::Usage(_)
+            | Self::Read { .. }
+            | Self::Write { .. }
+            | Self::Content { .. }
+            | Self::Interrupted
+            | Self::Terminal(_)
+            | Self::TimedOut { .. }
+            | Self::Runtime(_) => None,
+        }
+    }
+}
+
+fn refusal_hint(refusal: &Refusal) -> Option<String> {
+    let detail = |name: &str| refusal.object.details.get(name).and_then(Value::as_str);
+    let (group, _) = refusal.method.split_once('/')?;
+    match refusal.object.code {
+        Code::InvalidInput => {
+            let said = &refusal.object.message;
+            // Only what the sentence does not say already.
+            let field = detail("field").filter(|field| !said.contains(field))?;
+            Some(match detail("rule").filter(|rule| !said.contains(rule)) {
+                Some(rule) => format!("{}: {}", printable(field), printable(rule)),
+                None => format!("look at {}", printable(field)),
+            })
+        }
+        // A token was sent, or the call would not have been made: where it came from is what helps.
+        Code::Unauthenticated => Some(
+            "`better-compute config show` says where the token comes from; `better-compute login` tries another"
+                .to_owned(),
+        ),
+        Code::AccessDenied => Some(
+            "an administrator can make a token that may: `better-compute tokens create`".to_owned(),
+        ),
+        Code::NotFound if refusal.method == "rollouts/create" => {
+            Some("`better-compute releases list` and `pools list` show what there is".to_owned())
+        }
+        Code::NotFound => Some(format!(
+            "`better-compute {} list` shows what there is",
+            command_of(group)
+        )),
+        Code::Conflict => detail("rolloutId")
+            .map(|id| format!("`better-compute rollouts get {}` shows it", printable(id))),
+        Code::Internal => Some("control's log says more, under the request's id".to_owned()),
+        Code::InvalidState | Code::QuotaExceeded | Code::Unsupported => None,
+    }
+}
+
+/// The API's groups as the command line spells them.
+fn command_of(group: &str) -> &str {
+    if group == "joinTokens" {
+        "join-tokens"
+    } else {
+        group
+    }
+}
