@@ -5,6 +5,7 @@
 //! written on top of it.
 
 pub mod bench;
+pub mod browser;
 pub mod build;
 pub mod cluster;
 pub mod dist;
@@ -13,6 +14,7 @@ pub mod fleet;
 pub mod fuzz;
 pub mod load;
 pub mod pair;
+pub mod pictures;
 pub mod quickstart;
 #[cfg(feature = "simulation")]
 pub mod simulate;

@@ -63,9 +63,9 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         match self {
             Self::SignIn(Way::Page(path)) => {
-                let mut to = form_urlencoded::Serializer::new("/console/sign-in?".to_owned());
-                to.append_pair("next", &path);
-                Redirect::to(&to.finish()).into_response()
+                let mut next = form_urlencoded::Serializer::new(String::new());
+                next.append_pair("next", &path);
+                Redirect::to(&format!("/console/sign-in?{}", next.finish())).into_response()
             }
             Self::SignIn(Way::Nowhere) => shown(
                 StatusCode::UNAUTHORIZED,

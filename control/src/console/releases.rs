@@ -14,12 +14,12 @@ use super::{
 };
 use crate::{
     api::{
-        freeze::OneFleet,
+        error::ErrorObject,
         release::{Artifact, Release},
     },
     clock::Moment,
     release::store,
-    rollout::service,
+    rollout::board,
 };
 
 /// Less than this is worth a warning: a release that expires in the middle of a rollout stops it.
@@ -67,10 +67,13 @@ pub(super) async fn page(
     let page = Page::new(&operator, &tenant_id, Section::Releases, "Releases").await?;
     let services = &operator.app().services;
     let releases = store::list(&services.db, &services.trust).await?;
-    let summary = service::summary(services, OneFleet { tenant_id }).await?;
+    let internal = |error: sqlx::Error| ErrorObject::internal(&error);
+    let mut conn = services.db.reader().begin().await.map_err(internal)?;
+    let running = board::running(&mut conn, &tenant_id).await;
+    let running = running.map_err(internal)?;
     let views = releases.into_iter().map(|release| {
         let release = Release::from(release);
-        let nodes = summary.total.versions.get(&release.version).copied();
+        let nodes = running.get(&release.version).copied();
         ReleaseView::new(release, nodes.unwrap_or(0), page.now)
     });
     Ok(html(&ReleasesPage {

@@ -68,7 +68,7 @@ pub(super) fn span(span: Duration) -> String {
     match seconds {
         0..=59 => format!("{seconds} s"),
         60..=599 if !seconds.is_multiple_of(60) => format!("{minutes} min {} s", seconds % 60),
-        600..=3599 | 60..=599 => format!("{minutes} min"),
+        60..=3599 => format!("{minutes} min"),
         3600..=86_399 if !minutes.is_multiple_of(60) => format!("{hours} h {} min", minutes % 60),
         3600..=86_399 => format!("{hours} h"),
         _ if days < 14 && !hours.is_multiple_of(24) => format!("{days} d {} h", hours % 24),

@@ -92,10 +92,11 @@ pub(super) async fn sign_in(
     match begin(&app, from, fields.text("token")).await {
         Ok(secret) => {
             // There the browser shows whether it has kept it.
-            let mut to = form_urlencoded::Serializer::new("/console/sign-in?kept=1&".to_owned());
-            to.append_pair("next", next);
+            let mut to = form_urlencoded::Serializer::new(String::new());
+            to.append_pair("kept", "1").append_pair("next", next);
+            let to = format!("/console/sign-in?{}", to.finish());
             let kept = [(header::SET_COOKIE, cookie(Some(&secret)))];
-            Ok((kept, Redirect::to(&to.finish())).into_response())
+            Ok((kept, Redirect::to(&to)).into_response())
         }
         Err(error) => Ok(refused(next, &error)),
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use bc_protocol::{
     id::{NodeId, PoolId, RolloutId, TenantId},
     share::Percent,
+    version::Version,
 };
 
 use super::{
@@ -297,6 +298,23 @@ pub(crate) async fn pulse(conn: &mut Conn, tenant: &TenantId) -> Result<(u64, u6
     .fetch_one(conn)
     .await?;
     Ok((number(&row, "rollouts")?, number(&row, "revisions")?))
+}
+
+/// How many of a tenant's nodes run which version.
+pub(crate) async fn running(
+    conn: &mut Conn,
+    tenant: &TenantId,
+) -> Result<BTreeMap<Version, u32>, sqlx::Error> {
+    let rows = query(
+        "SELECT f.version, count(*) AS nodes FROM nodes n JOIN node_facts f ON f.node_id = n.id
+         WHERE n.tenant = $1 AND n.removed_at IS NULL GROUP BY f.version",
+    )
+    .bind(tenant.as_str())
+    .fetch_all(conn)
+    .await?;
+    let rows = rows.iter();
+    rows.map(|row| Ok((parsed(row, "version")?, number(row, "nodes")?)))
+        .collect()
 }
 
 /// Tenants that have pools, by name.

@@ -292,6 +292,17 @@ macro_rules! is_late {
     };
 }
 
+macro_rules! nodes_order {
+    () => {
+        " ORDER BY CASE $6 WHEN 'pool' THEN p.name WHEN 'version' THEN coalesce(f.version, '') END,
+                   CASE $6 WHEN '-pool' THEN p.name WHEN '-version' THEN coalesce(f.version, '')
+                           WHEN '-node' THEN n.id END DESC,
+                   CASE $6 WHEN 'since' THEN coalesce(f.since, 0) END,
+                   CASE $6 WHEN '-since' THEN coalesce(f.since, 0) END DESC,
+                   n.id"
+    };
+}
+
 /// One page of a tenant's nodes.
 pub(crate) async fn nodes(
     conn: &mut Conn,
@@ -299,8 +310,13 @@ pub(crate) async fn nodes(
     wanted: &NodesWanted,
     (order, direction, page): (NodeOrder, Direction, u32),
 ) -> Result<Listed<ListedNode>, sqlx::Error> {
+    // What is shown of a node is asked of those on the page alone.
     const PAGE: &str = concat!(
-        "SELECT n.id AS node_id, json_extract(n.labels, '$.hostname') AS hostname, p.name AS pool, f.version, f.since,
+        "WITH k AS (SELECT n.id AS id ",
+        nodes_wanted!(),
+        nodes_order!(),
+        " LIMIT $7 OFFSET $8)
+         SELECT n.id AS node_id, json_extract(n.labels, '$.hostname') AS hostname, p.name AS pool, f.version, f.since,
                 coalesce(f.online, 0) AS is_online, n.maintenance,
                 CASE WHEN EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = n.id) THEN 1 ELSE 0 END AS is_disrupted,
                 CASE WHEN f.held IS NOT NULL THEN 1 ELSE 0 END AS is_held,
@@ -308,15 +324,10 @@ pub(crate) async fn nodes(
                 CASE WHEN f.attempt_outcome = 'refused' THEN 1 ELSE 0 END AS is_refusing,
                 CASE WHEN ",
         is_late!(),
-        " THEN 1 ELSE 0 END AS is_late, f.attempt_code AS error_code, f.attempt_message AS error ",
-        nodes_wanted!(),
-        " ORDER BY CASE $6 WHEN 'pool' THEN p.name WHEN 'version' THEN coalesce(f.version, '') END,
-                   CASE $6 WHEN '-pool' THEN p.name WHEN '-version' THEN coalesce(f.version, '')
-                           WHEN '-node' THEN n.id END DESC,
-                   CASE $6 WHEN 'since' THEN coalesce(f.since, 0) END,
-                   CASE $6 WHEN '-since' THEN coalesce(f.since, 0) END DESC,
-                   n.id
-           LIMIT $7 OFFSET $8"
+        " THEN 1 ELSE 0 END AS is_late, f.attempt_code AS error_code, f.attempt_message AS error
+          FROM k JOIN nodes n ON n.id = k.id JOIN pools p ON p.id = n.pool_id
+          LEFT JOIN node_facts f ON f.node_id = n.id",
+        nodes_order!(),
     );
     const COUNT: &str = concat!("SELECT count(*) AS total ", nodes_wanted!());
     let filtered = |sql: &'static str| -> Query {

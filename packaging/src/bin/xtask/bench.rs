@@ -32,6 +32,15 @@ pub(crate) enum Bench {
         #[arg(long)]
         short: bool,
     },
+    /// The console's pages with 10,000 nodes: how long each takes, and how much of it goes over the wire.
+    ///
+    /// Control and the gateway are real; the nodes are simulated, and joined and hold real sessions. A page that misses
+    /// its goal is a failure. For figures worth keeping set CARGO_PROFILE_DEV_OPT_LEVEL=2.
+    Console {
+        /// 500 nodes and fewer requests: about half a minute.
+        #[arg(long)]
+        short: bool,
+    },
     /// The agent as it is shipped: its size, what it costs while it is idle, and its updates against the least possible.
     ///
     /// Real nodes, supervised, update themselves again and again from loopback; between their updates run a one-pass
@@ -125,6 +134,14 @@ pub(crate) async fn run(bench: Bench) -> Result<()> {
             use bench::control::Extent;
             let extent = if short { Extent::SHORT } else { Extent::FULL };
             let figures = bench::control::run(extent, tell).await?;
+            writeln!(io::stdout(), "{figures}")?;
+            let missed = figures.missed();
+            ensure!(missed.is_empty(), "{}", missed.join("\n"));
+        }
+        Bench::Console { short } => {
+            use bench::console::Extent;
+            let extent = if short { Extent::SHORT } else { Extent::FULL };
+            let figures = bench::console::run(extent, tell).await?;
             writeln!(io::stdout(), "{figures}")?;
             let missed = figures.missed();
             ensure!(missed.is_empty(), "{}", missed.join("\n"));

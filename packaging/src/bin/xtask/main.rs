@@ -49,6 +49,14 @@ enum Task {
     /// The same checkout gives the same bytes in any folder. A release build of everything takes about a quarter of an
     /// hour on two cores. Needs dpkg-deb; with rpmbuild there are packages for Fedora's kin too.
     Dist(ship::DistArgs),
+    /// Takes pictures of the console for the README, of a fleet that it starts for them.
+    ///
+    /// Needs Debian's chromium and chromium-driver. Takes about a minute after the build.
+    Pictures {
+        /// Where they go.
+        #[arg(long, value_name = "DIR", default_value = "packaging/docs/pictures")]
+        out: PathBuf,
+    },
     /// Measures; the last line is the figures as `key=value` pairs.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -180,6 +188,7 @@ async fn run(task: Task) -> Result<()> {
                 writeln!(io::stdout(), "{}", serde_json::to_string(&outcome)?)?;
             }
         }
+        Task::Pictures { out } => packaging::pictures::take(&out, tell).await?,
         Task::Bench(bench) => bench::run(bench).await?,
         Task::Dist(args) => ship::pack(args).await?,
         Task::Simulate { args } => packaging::build::simulator(&args).await?,
