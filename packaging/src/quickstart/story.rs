@@ -81,6 +81,10 @@ impl Story {
             "export BETTER_COMPUTE_TOKEN_FILE={} BETTER_COMPUTE_TENANT=root",
             operator.token_file().display()
         ));
+        self.line(&format!(
+            "in a browser: {}/console, with the token in that file",
+            operator.url()
+        ));
         let program = fleet.programs().control.display();
         self.line("in another terminal:");
         for verbs in ["rollouts list", "nodes list", "pools list", "releases list"] {

@@ -39,16 +39,30 @@ function tick() {
   for (const element of document.querySelectorAll("[data-at]")) say(element, relative(Number(element.dataset.at)));
 }
 
-/* Makes one element like another one. */
+/* Makes one element like another one. Nothing that stays is moved: a dialog that is moved forgets that it is open, and a
+   field its focus. */
+function key(node) {
+  return node.id || (node.getAttribute && node.getAttribute("aria-labelledby")) || "";
+}
+function keeps(node) {
+  return node.nodeType === Node.ELEMENT_NODE && node.hasAttribute("data-keep");
+}
 function sameKind(a, b) {
-  return a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
+  return a.nodeType === b.nodeType && a.nodeName === b.nodeName && key(a) === key(b);
+}
+function counterpart(old, fresh) {
+  for (let other = old; other; other = other.nextSibling) {
+    if (sameKind(other, fresh)) return other;
+    if (keeps(other) || !key(fresh)) return null;
+  }
+  return null;
 }
 function morph(from, to) {
   if (from.nodeType !== Node.ELEMENT_NODE) {
     if (from.nodeValue !== to.nodeValue) from.nodeValue = to.nodeValue;
     return;
   }
-  if (from.hasAttribute("data-keep")) return;
+  if (keeps(from)) return;
   for (const { name } of [...from.attributes]) {
     if (!to.hasAttribute(name) && name !== "open") from.removeAttribute(name);
   }
@@ -57,19 +71,17 @@ function morph(from, to) {
   }
   let old = from.firstChild;
   for (const fresh of [...to.childNodes]) {
-    let match = old;
-    if (match && !sameKind(match, fresh)) {
-      match = null;
-      for (let other = old; other; other = other.nextSibling) {
-        if (fresh.id ? other.id === fresh.id : sameKind(other, fresh)) { match = other; break; }
-      }
-    }
+    const match = counterpart(old, fresh);
     if (!match) {
       from.insertBefore(fresh, old);
       continue;
     }
-    if (match !== old) from.insertBefore(match, old);
-    else old = old.nextSibling;
+    while (old !== match) {
+      const gone = old;
+      old = old.nextSibling;
+      gone.remove();
+    }
+    old = match.nextSibling;
     morph(match, fresh);
   }
   while (old) {

@@ -34,8 +34,8 @@ pub(crate) enum Bench {
     },
     /// The console's pages with 10,000 nodes: how long each takes, and how much of it goes over the wire.
     ///
-    /// Control and the gateway are real; the nodes are simulated, and joined and hold real sessions. A page that misses
-    /// its goal is a failure. For figures worth keeping set CARGO_PROFILE_DEV_OPT_LEVEL=2.
+    /// Control and the gateway are real; the nodes are simulated, and joined and hold real sessions. A first page
+    /// that misses its goal is a failure. For figures worth keeping set CARGO_PROFILE_DEV_OPT_LEVEL=2.
     Console {
         /// 500 nodes and fewer requests: about half a minute.
         #[arg(long)]
