@@ -160,7 +160,7 @@ fn identity(paths: &Paths) -> (Option<Identity>, Finding) {
     let identity = match Identity::load(&paths.identity()) {
         Ok(identity) => identity,
         Err(error) => {
-            let mend = "join this node (bcd join), or run bcd doctor as root";
+            let mend = "join this node (bcd join, which also has control give anew what is damaged; where the key is, remove node.key first), or run bcd doctor as root";
             return (None, Finding::wrong(CHECK, with_causes(&error), mend));
         }
     };

@@ -178,6 +178,36 @@ impl Identity {
     }
 }
 
+/// What is left of an identity that cannot be loaded: enough to ask control for the rest.
+pub(crate) struct Remains {
+    /// The node's key.
+    pub(crate) key: KeyPair,
+    /// Whose it is.
+    pub(crate) node_id: NodeId,
+    /// Where control answered when the node joined.
+    pub(crate) control: Option<Url>,
+}
+
+/// What is left in the folder. None without the key, or where no file says any more whose it is.
+pub(crate) fn remains(folder: &Path) -> Option<Remains> {
+    bytes(folder, KEY).ok()??;
+    let key = key_or_new(folder).ok()?;
+    if let Some(node) = joined(folder).ok().flatten() {
+        return Some(Remains {
+            key,
+            node_id: node.node_id,
+            control: node.control,
+        });
+    }
+    let pem = present(folder, CERTIFICATE).ok()?;
+    let chain = certificates(folder, CERTIFICATE, &pem).ok()?;
+    Some(Remains {
+        key,
+        node_id: certificate::holder(chain.first()?).ok()?,
+        control: None,
+    })
+}
+
 /// The id of the node that this folder belongs to, if it has joined.
 pub(crate) fn node_id(folder: &Path) -> Result<Option<NodeId>, IdentityError> {
     Ok(joined(folder)?.map(|node| node.node_id))

@@ -29,8 +29,9 @@ use crate::{
     dial::Reach,
     durable,
     http::{self, HttpError, Patience, Server, Web},
-    identity::{self, IdentityError, Membership},
+    identity::{self, Identity, IdentityError, Membership},
     labels,
+    updater::host::with_causes,
 };
 
 /// Bytes of a token's file: a token has about 80.
@@ -70,6 +71,8 @@ pub(crate) enum Joined {
     Now(NodeId),
     /// It has been one before; nothing was asked.
     Already(NodeId),
+    /// It has been one before, and control has given what was damaged.
+    Mended(NodeId),
 }
 
 /// Why a machine is no node.
@@ -124,15 +127,24 @@ pub(crate) enum JoinError {
 
 /// Joins, unless the machine has joined.
 pub(crate) fn run(join: &Join<'_>) -> Result<Joined, JoinError> {
-    if let Some(node_id) = identity::node_id(join.identity)? {
-        return Ok(Joined::Already(node_id));
-    }
-    let token = token_of(join.token_file)?;
-    let key = identity::key_or_new(join.identity)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| setup("a runtime", error))?;
+    match Identity::load(join.identity) {
+        Ok(identity) => return Ok(Joined::Already(identity.node_id().clone())),
+        // Nothing there, or a join that was not answered.
+        Err(IdentityError::Absent(_)) => {}
+        Err(damaged) => {
+            tracing::warn!(error = %with_causes(&damaged), "the identity is damaged");
+            let mended = mend(join.identity, Some(join.control), join.web);
+            if let Some(node_id) = runtime.block_on(mended)? {
+                return Ok(Joined::Mended(node_id));
+            }
+        }
+    }
+    let token = token_of(join.token_file)?;
+    let key = identity::key_or_new(join.identity)?;
     let membership = runtime.block_on(ask(join, token, &key))?;
     identity::save(join.identity, &key, &membership, Some(join.control))?;
     Ok(Joined::Now(membership.node_id))
@@ -162,6 +174,25 @@ async fn ask(join: &Join<'_>, token: HeaderValue, key: &KeyPair) -> Result<Membe
     });
     let url = address(join.control, "nodes/join");
     post(&url, join.web, Some(token), body).await
+}
+
+/// Has control give anew what is damaged of an identity whose key is left: the key says who asks. None where nothing
+/// says any more whose key it is, or where control is.
+pub(crate) async fn mend(
+    folder: &Path,
+    control: Option<&Url>,
+    web: &Web,
+) -> Result<Option<NodeId>, JoinError> {
+    let Some(remains) = identity::remains(folder) else {
+        return Ok(None);
+    };
+    let Some(control) = control.or(remains.control.as_ref()) else {
+        return Ok(None);
+    };
+    let membership = renew(control, web, &remains.node_id, &remains.key).await?;
+    identity::save(folder, &remains.key, &membership, Some(control))?;
+    tracing::info!(node = %membership.node_id, "control has given the identity anew");
+    Ok(Some(membership.node_id))
 }
 
 #[derive(Serialize)]

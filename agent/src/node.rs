@@ -7,6 +7,7 @@
 mod commands;
 mod connect_seq;
 mod credentials;
+mod feed;
 pub(crate) mod fetch;
 pub(crate) mod handover;
 pub(crate) mod limits;
@@ -20,7 +21,7 @@ mod signals;
 pub(crate) mod socket;
 pub(crate) mod update;
 
-use std::{io, path::PathBuf, thread, time::Duration};
+use std::{io, path::PathBuf, thread};
 
 use bc_protocol::{
     command::CommandResult,
@@ -32,16 +33,14 @@ use bc_protocol::{
 };
 use sd_notify::NotifyState;
 use thiserror::Error;
-use tokio::{
-    sync::{mpsc, watch},
-    time::{Interval, interval},
-};
+use tokio::sync::{mpsc, watch};
 use url::Url;
 
 use self::{
     commands::{Commands, Parts, Restart, diagnostics::Sources},
     connect_seq::ConnectSeq,
     credentials::Credentials,
+    feed::{Feed, tell_manager},
     limits::{LEAVE_PATIENCE, NEWS_MAX, RESULTS_MAX},
     line::Setup,
     listener::Listener,
@@ -59,11 +58,12 @@ use crate::{
     hold,
     http::Web,
     identity::{Identity, IdentityError},
+    join::{self, JoinError},
     paths::Paths,
     tls::TlsError,
     updater::{
         executor::{self, BootError},
-        host::Host,
+        host::{Host, with_causes},
         operations::Operations,
         running,
     },
@@ -102,6 +102,9 @@ pub(crate) enum NodeError {
     /// The node's identity.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// Control, asked for what is damaged of it.
+    #[error(transparent)]
+    Mend(#[from] JoinError),
     /// The sessions' TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -143,7 +146,7 @@ pub(crate) fn run(start: Start) -> Result<End, NodeError> {
 
 async fn live(start: Start) -> Result<End, NodeError> {
     let signals = Signals::install()?;
-    let identity = Identity::load(&start.paths.identity())?;
+    let identity = identity(&start).await?;
     let remembered = memory::spec(&start.paths);
     let (setting, reporter) = setting(&start, &identity, remembered.as_ref())?;
     let version = setting.running.version.clone();
@@ -277,29 +280,23 @@ impl<L: Future<Output = Leaving>> Node<L> {
     }
 }
 
-/// Tells systemd, in time, that the loop still turns.
-struct Feed(Option<Interval>);
-
-impl Feed {
-    fn new() -> Self {
-        // A watchdog of nothing asks for nothing, and an interval of nothing does not exist.
-        let half = sd_notify::watchdog_enabled().map(|period| period / 2);
-        Self(half.filter(|half| *half > Duration::ZERO).map(interval))
-    }
-
-    async fn due(&mut self) {
-        match &mut self.0 {
-            Some(interval) => {
-                interval.tick().await;
-            }
-            None => std::future::pending().await,
-        }
-    }
-}
-
-fn tell_manager(state: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(state) {
-        tracing::warn!(%error, "the service manager cannot be told");
+/// Who the node is. What is damaged of that, control gives anew to whoever still has the key.
+async fn identity(start: &Start) -> Result<Identity, NodeError> {
+    let folder = start.paths.identity();
+    let damaged = match Identity::load(&folder) {
+        Ok(identity) => return Ok(identity),
+        Err(absent @ IdentityError::Absent(_)) => return Err(absent.into()),
+        Err(damaged) => damaged,
+    };
+    tracing::warn!(error = %with_causes(&damaged), "the identity is damaged: control is asked for it");
+    let web = Web {
+        plain_http: start.config.plain_http,
+        ca_file: start.config.ca_file.clone(),
+        earliest: None,
+    };
+    match join::mend(&folder, start.config.control.as_ref(), &web).await? {
+        Some(_) => Ok(Identity::load(&folder)?),
+        None => Err(damaged.into()),
     }
 }
 

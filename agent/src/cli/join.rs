@@ -51,6 +51,10 @@ impl Join {
         let mut output = std::io::stdout();
         match joined {
             Joined::Now(node) => writeln!(output, "joined as {node}"),
+            Joined::Mended(node) => writeln!(
+                output,
+                "the identity of {node} was damaged and is whole again"
+            ),
             Joined::Already(node) => writeln!(output, "has joined before, as {node}"),
         }
         .map_err(CommandError::Output)

@@ -1,5 +1,7 @@
 //! Joining at a control that the test plays.
 
+mod mending;
+
 use std::{fs, os::unix::fs::MetadataExt, sync::mpsc};
 
 use tempfile::TempDir;
