@@ -16,6 +16,7 @@ mod completions;
 mod config;
 mod contexts;
 mod daemon;
+mod docs;
 mod doctor;
 mod dry;
 mod events;
@@ -123,6 +124,7 @@ enum LocalCommand {
     Completions(completions::Completions),
     #[command(hide = true)]
     Man(man::Man),
+    Docs(docs::Docs),
     Help(help::Help),
 }
 
@@ -218,6 +220,7 @@ impl LocalCommand {
             Self::Doctor(command) => block_on(command.run(flags, environment)),
             Self::Completions(command) => command.run(&tree()),
             Self::Man(command) => command.run(tree()),
+            Self::Docs(command) => command.run(),
             Self::Help(command) => command.run(tree()),
         }
     }

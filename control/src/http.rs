@@ -5,6 +5,7 @@
 
 mod caller;
 mod commands;
+mod docs;
 mod document;
 mod downloads;
 mod error;
@@ -143,10 +144,12 @@ pub(crate) fn router(app: App, pages: Router<Shared>) -> Router {
     }
     let (routes, document) = routes.finish();
     let document = Bytes::from(document);
+    let library = document.clone();
     let described = move || ready(openapi(document.clone()));
     routes
         .route("/openapi.json", get(described))
         .merge(pages)
+        .merge(docs::routes(library))
         .fallback(error::no_such_method)
         .method_not_allowed_fallback(error::no_such_method)
         .layer(CatchPanicLayer::custom(error::panicked))
@@ -155,6 +158,12 @@ pub(crate) fn router(app: App, pages: Router<Shared>) -> Router {
             frame::frame,
         ))
         .with_state(app)
+}
+
+/// What the API is, in OpenAPI's words, without a service that runs.
+pub(crate) fn description() -> String {
+    let (_, document) = routes().finish();
+    document
 }
 
 fn routes() -> Methods {

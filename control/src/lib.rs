@@ -15,6 +15,7 @@ mod config;
 mod console;
 mod daemon;
 mod db;
+mod docs;
 mod downloads;
 mod event;
 mod files;

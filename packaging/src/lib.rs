@@ -9,6 +9,7 @@ pub mod browser;
 pub mod build;
 pub mod cluster;
 pub mod dist;
+pub mod docs;
 pub mod faults;
 pub mod fleet;
 pub mod fuzz;

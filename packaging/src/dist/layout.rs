@@ -38,6 +38,8 @@ pub(super) struct Package {
     program: &'static str,
     /// The files beside it: below `packaging`, and on the machine.
     files: &'static [(&'static str, &'static str)],
+    /// Where the guides lie, if it brings them.
+    guides: Option<&'static str>,
     /// Links: where, and what they name.
     links: &'static [(&'static str, &'static str)],
     /// The commented configuration, below the workspace.
@@ -78,6 +80,7 @@ const NODE: Package = Package {
         ("systemd/bcd.sysusers", "usr/lib/sysusers.d/bcd.conf"),
         ("systemd/bcd.tmpfiles", "usr/lib/tmpfiles.d/bcd.conf"),
     ],
+    guides: None,
     links: &[("usr/bin/bcd", "../lib/bcd/bcd")],
     example: "agent/src/config/example.toml",
     config: "bcd.toml",
@@ -102,6 +105,7 @@ const GATEWAY: Package = Package {
             "usr/lib/tmpfiles.d/bc-gateway.conf",
         ),
     ],
+    guides: None,
     links: &[],
     example: "gateway/src/config/example.toml",
     config: "gateway.toml",
@@ -127,6 +131,7 @@ const CONTROL: Package = Package {
             "usr/lib/tmpfiles.d/better-compute.conf",
         ),
     ],
+    guides: Some("usr/share/doc/better-compute/guides"),
     links: &[],
     example: "control/src/config/example.toml",
     config: "control.toml",
@@ -162,6 +167,9 @@ impl Package {
         for (from, to) in self.files {
             place(&packaging(from), &root.join(to), 0o644)?;
         }
+        if let Some(guides) = self.guides {
+            lay_guides(&root.join(guides))?;
+        }
         let docs = root.join("usr/share/doc").join(self.name);
         let workspace = packaging("..");
         place(&workspace.join("LICENSE"), &docs.join("copyright"), 0o644)?;
@@ -188,6 +196,18 @@ pub(super) fn date(root: &Path, epoch: u64) -> Result<()> {
     find.args(["-exec", "touch", "--no-dereference", "--date"]);
     find.arg(format!("@{epoch}")).args(["{}", "+"]);
     run_to_end(&mut find)
+}
+
+/// Every page that somebody wrote; `better-compute docs` makes the site of them, with the API's.
+fn lay_guides(to: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(packaging("docs"))? {
+        let page = entry?.path();
+        let name = page.file_name().context("a page without a name")?;
+        if page.extension().is_some_and(|end| end == "md") {
+            place(&page, &to.join(name), 0o644)?;
+        }
+    }
+    Ok(())
 }
 
 fn place(from: &Path, to: &Path, mode: u32) -> Result<()> {

@@ -13,6 +13,7 @@ use std::{
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
 use packaging::{
+    docs,
     faults::{Extent, Part},
     fuzz, load,
     quickstart::{self, Audience, Ending, Quickstart},
@@ -57,6 +58,10 @@ enum Task {
         #[arg(long, value_name = "DIR", default_value = "packaging/docs/pictures")]
         out: PathBuf,
     },
+    /// Writes the pages of the guides that follow from the programs: metrics and configuration.
+    ///
+    /// What somebody wrote above their tables stays. It prints the pages that it renewed.
+    Docs,
     /// Measures; the last line is the figures as `key=value` pairs.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -189,6 +194,7 @@ async fn run(task: Task) -> Result<()> {
             }
         }
         Task::Pictures { out } => packaging::pictures::take(&out, tell).await?,
+        Task::Docs => write_pages().await?,
         Task::Bench(bench) => bench::run(bench).await?,
         Task::Dist(args) => ship::pack(args).await?,
         Task::Simulate { args } => packaging::build::simulator(&args).await?,
@@ -230,6 +236,13 @@ async fn run(task: Task) -> Result<()> {
                 figures.found
             );
         }
+    }
+    Ok(())
+}
+
+async fn write_pages() -> Result<()> {
+    for page in docs::renew().await? {
+        writeln!(io::stdout(), "{}", page.display())?;
     }
     Ok(())
 }
