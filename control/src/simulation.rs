@@ -292,6 +292,11 @@ impl Control {
         self.rows.rollouts.values().map(standing).collect()
     }
 
+    /// What the next passes over what runs would hold back, and why.
+    pub fn held(&self, now_ms: i64) -> Vec<String> {
+        self.rows.held(Moment::from_millis(now_ms))
+    }
+
     /// I32: what a node that is online should run by now and does not; nothing where nobody wants anything of it.
     pub fn astray(&self, node: &NodeId) -> Option<String> {
         let facts = self.rows.facts.get(node).filter(|facts| facts.online)?;

@@ -31,6 +31,9 @@ use world::World;
 /// Seeds in which a mistake has to show at the latest.
 const SEEDS_UNTIL_CAUGHT: u64 = 1_000;
 
+/// After how many seeds somebody who waits hears of it.
+const SEEDS_PER_WORD: u64 = 1_000;
+
 /// What to simulate.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
@@ -104,6 +107,9 @@ fn without_mistakes(campaign: Campaign, tell: &(impl Fn(&str) + Sync)) -> Figure
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= campaign.seeds {
                 return;
+            }
+            if number > 0 && number.is_multiple_of(SEEDS_PER_WORD) {
+                tell(&format!("{number} seeds"));
             }
             let seed = campaign.first.wrapping_add(number);
             let mut world = World::new(seed, None);

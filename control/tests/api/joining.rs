@@ -13,7 +13,7 @@ fn csr() -> String {
     request.pem().unwrap()
 }
 
-async fn join_token(server: &Server, pool: &str, uses: u32, seconds: f64) -> String {
+pub(crate) async fn join_token(server: &Server, pool: &str, uses: u32, seconds: f64) -> String {
     let request = json!({
         "tenantId": "root", "poolId": pool, "uses": uses, "expiresInSeconds": seconds,
     });

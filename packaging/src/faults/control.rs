@@ -18,7 +18,10 @@ mod rest;
 mod round;
 mod watch;
 
-use std::fmt;
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, ensure};
 use rand::{SeedableRng as _, rngs::StdRng};
@@ -31,12 +34,14 @@ use house::{House, text};
 use watch::Watcher;
 
 /// What to do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Campaign {
     /// Rollouts, at least 1.
     pub rounds: u64,
     /// Decides who is struck, how and when, and what operators call.
     pub seed: u64,
+    /// A folder with programs that were built before, instead of building them now.
+    pub programs: Option<PathBuf>,
 }
 
 /// What came of it.
@@ -86,19 +91,23 @@ pub async fn run(campaign: Campaign, tell: impl Fn(&str)) -> Result<Option<Findi
     tell(&format!("seed {}", campaign.seed));
     // Copies: whoever builds meanwhile must not change what is started again.
     let kept = tempfile::tempdir()?;
-    let built = build::programs().await?;
-    let programs = build::Programs {
-        control: kept.path().join("better-compute"),
-        gateway: kept.path().join("bc-gateway"),
+    let within = |folder: &Path| build::Programs {
+        control: folder.join("better-compute"),
+        gateway: folder.join("bc-gateway"),
     };
+    let built = match &campaign.programs {
+        Some(folder) => within(folder),
+        None => build::programs().await?,
+    };
+    let programs = within(kept.path());
     std::fs::copy(&built.control, &programs.control)?;
     std::fs::copy(&built.gateway, &programs.gateway)?;
     let mut house = House::build(&programs, cluster).await?;
-    let struck = strike(&mut house, campaign, &tell).await;
+    let struck = strike(&mut house, &campaign, &tell).await;
     struck.map(Some).with_context(|| house.pair.logs())
 }
 
-async fn strike(house: &mut House, campaign: Campaign, tell: &impl Fn(&str)) -> Result<Findings> {
+async fn strike(house: &mut House, campaign: &Campaign, tell: &impl Fn(&str)) -> Result<Findings> {
     let watcher = Watcher::start(house.caller.clone(), 0);
     rest::online(house).await?;
     never_ending(house).await?;

@@ -72,6 +72,10 @@ impl World {
             let astray = self.control.astray(&node.id);
             unfinished.extend(astray.map(|astray| format!("node {number}: {astray}")));
         }
+        if !unfinished.is_empty() {
+            let held = self.control.held(self.unix_ms(0));
+            unfinished.extend(held);
+        }
         let waiting = self.control.late_for_ever();
         if !waiting.is_empty() {
             unfinished.push(format!("late nodes of {waiting:?} wait"));

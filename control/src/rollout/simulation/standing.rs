@@ -14,12 +14,24 @@ use super::{
 use crate::{
     api::rollout::{RolloutState, RowCounts, RowState},
     clock::Moment,
+    rollout::plan::plan,
 };
 
 /// How new a word is, whether it is a late one, and what it says.
 type Say<'a> = ((Moment, &'a RolloutId), u8, Option<(Version, AttemptId)>);
 
 impl Rows {
+    /// What the next passes over what runs would hold back, and why.
+    pub(crate) fn held(&self, now: Moment) -> Vec<String> {
+        let running = self.rollouts.values();
+        let running = running.filter(|rollout| rollout.head.state == RolloutState::Running);
+        running
+            .filter_map(|rollout| self.snapshot(&rollout.terms.id, Moment::from_millis(0)))
+            .flat_map(|snapshot| plan(&snapshot, now).held)
+            .map(|held| format!("{:?}: {:?}", held.node, held.hold))
+            .collect()
+    }
+
     /// What holds at any time.
     pub(crate) fn check(&self) -> Broken {
         self.check_counts()

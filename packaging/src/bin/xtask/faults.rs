@@ -53,6 +53,9 @@ pub(crate) enum Campaign {
         /// What decides the blows and the calls; another one each time by default.
         #[arg(long)]
         seed: Option<u64>,
+        /// A folder with a control and a gateway that were built before, instead of building them now.
+        #[arg(long, value_name = "DIR")]
+        programs: Option<PathBuf>,
     },
     /// Kills and freezes control, gateway, supervisors and nodes at random while rollouts run.
     ///
@@ -97,7 +100,15 @@ pub(crate) async fn run(extent: Extent, only: &[Part], campaign: Option<Campaign
             rounds,
             short,
             seed,
-        }) => strike_controls(if short { 5 } else { rounds }, seed).await,
+            programs,
+        }) => {
+            strike_controls(faults::control::Campaign {
+                rounds: if short { 5 } else { rounds },
+                seed: seed.unwrap_or_else(rand::random),
+                programs,
+            })
+            .await
+        }
         Some(Campaign::Kills { rounds, seed }) => {
             let seed = seed.unwrap_or_else(rand::random);
             let findings = kills::run(kills::Campaign { rounds, seed }).await?;
@@ -111,9 +122,8 @@ pub(crate) async fn run(extent: Extent, only: &[Part], campaign: Option<Campaign
     }
 }
 
-async fn strike_controls(rounds: u64, seed: Option<u64>) -> Result<()> {
-    let seed = seed.unwrap_or_else(rand::random);
-    let campaign = faults::control::Campaign { rounds, seed };
+async fn strike_controls(campaign: faults::control::Campaign) -> Result<()> {
+    let seed = campaign.seed;
     let Some(findings) = faults::control::run(campaign, tell).await? else {
         return Ok(());
     };
