@@ -165,9 +165,10 @@ fn overdue<R>(flight: &Flight<R>, terms: &Terms) -> Trouble {
 /// Whether a node has heard of an attempt, by any word of its own.
 fn has_seen(node: &Node, attempt: &AttemptId) -> bool {
     node.said.as_ref().is_some_and(|said| {
-        [&said.trial, &said.working_on, &said.read]
+        [&said.trial, &said.working_on]
             .into_iter()
             .flatten()
+            .chain(said.read.attempt())
             .chain(said.attempt.as_ref().map(|said| &said.id))
             .any(|named| named == attempt)
     })
@@ -186,8 +187,11 @@ pub(crate) fn is_at_rest(node: &Node, attempt: Option<&AttemptId>) -> bool {
         .as_ref()
         .filter(|said| said.is_final || said.outcome == Outcome::Confirmed)
         .map(|said| &said.id);
+    // What a newer spec has taken back is not tried again, though nothing has ended it.
     let retries = match &said.attempt {
-        Some(newest) => ended.is_none() && Some(&newest.id) == attempt,
+        Some(newest) => {
+            ended.is_none() && Some(&newest.id) == attempt && !said.read.has_taken_back(&newest.id)
+        }
         None => false,
     };
     // The last step of an attempt that has ended is not work any more.

@@ -297,6 +297,35 @@ pub(crate) enum Presence {
     Offline(Moment),
 }
 
+/// How far a node is known to have read its specs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// It may know an older one than the newest.
+    Behind,
+    /// The newest, which names this attempt, or none.
+    Newest(Option<AttemptId>),
+    /// The newest, in a session that brings none: what it was told since came as a command.
+    Commanded(Option<AttemptId>),
+}
+
+impl Read {
+    /// The attempt that the newest spec names, where the node has read that one.
+    pub(crate) fn attempt(&self) -> Option<&AttemptId> {
+        match self {
+            Self::Behind => None,
+            Self::Newest(attempt) | Self::Commanded(attempt) => attempt.as_ref(),
+        }
+    }
+
+    /// Whether the node knows that an attempt is not asked of it any more.
+    pub(crate) fn has_taken_back(&self, attempt: &AttemptId) -> bool {
+        match self {
+            Self::Behind | Self::Commanded(_) => false,
+            Self::Newest(named) => named.as_ref() != Some(attempt),
+        }
+    }
+}
+
 /// The facts of a node that the planner decides by.
 #[derive(Clone, Debug)]
 pub(crate) struct Said {
@@ -308,8 +337,8 @@ pub(crate) struct Said {
     pub trial: Option<AttemptId>,
     /// The attempt that its updater works on.
     pub working_on: Option<AttemptId>,
-    /// The attempt of the newest spec that it is known to have read.
-    pub read: Option<AttemptId>,
+    /// How far it has read its specs.
+    pub read: Read,
     /// The newest attempt.
     pub attempt: Option<AttemptSaid>,
     /// The owner's reason, where he holds the node.

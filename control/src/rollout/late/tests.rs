@@ -15,7 +15,7 @@ use crate::{
     rollout::{
         budget::Budget,
         plan::{PlaceMove, Step},
-        snapshot::{Context, Freeze, Node, Offer, Pool, Presence, Said, Scope, Terms},
+        snapshot::{Context, Freeze, Node, Offer, Pool, Presence, Read, Said, Scope, Terms},
         target::Target,
     },
 };
@@ -44,7 +44,7 @@ fn candidate(number: u32) -> Candidate {
                 floor: ReleaseFloor::starting_at(Sequence::new(10).unwrap()),
                 trial: None,
                 working_on: None,
-                read: None,
+                read: Read::Behind,
                 attempt: None,
                 held: None,
             }),

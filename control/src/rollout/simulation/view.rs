@@ -15,7 +15,7 @@ use crate::{
         budget::Budget,
         snapshot::{
             AttemptSaid, Context, Extent, Flight, Lingering, Lost, Node, Offer, Origin, Pool,
-            Presence, Row, Said, Scope, Snapshot, Trouble, Unseen, Waiting,
+            Presence, Read, Row, Said, Scope, Snapshot, Trouble, Unseen, Waiting,
         },
     },
 };
@@ -112,7 +112,11 @@ impl Rows {
                 .progress
                 .as_ref()
                 .map(|progress| progress.attempt.clone()),
-            read: newest.filter(|_| has_read),
+            read: match (has_read, row.upgrade_only) {
+                (false, _) => Read::Behind,
+                (true, false) => Read::Newest(newest),
+                (true, true) => Read::Commanded(newest),
+            },
             attempt,
             held: facts.held.clone(),
         }

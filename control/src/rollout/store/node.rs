@@ -9,7 +9,7 @@ use crate::{
         self,
         column::{moment, moment_option, number, parsed, parsed_option, undecodable},
     },
-    rollout::snapshot::{AttemptSaid, Node, Presence, Row, Said, Trouble},
+    rollout::snapshot::{AttemptSaid, Node, Presence, Read, Row, Said, Trouble},
 };
 
 /// The columns that [`node`] reads, of `nodes` as `n` and `node_facts` as `f`.
@@ -18,7 +18,7 @@ macro_rules! node_columns {
         "n.id AS node_id, n.pool_id, n.removed_at, n.maintenance, n.joined_at, n.generation, n.spec_attempt,
          json_extract(n.labels, '$.\"cpu.arch\"') AS arch,
          f.online, f.since, f.version, f.floor, f.trial_attempt, f.attempt_id, f.attempt_outcome, f.attempt_final,
-         f.attempt_code, f.attempt_message, f.held, f.observed_generation,
+         f.attempt_code, f.attempt_message, f.held, f.observed_generation, f.upgrade_only,
          json_extract(f.facts, '$.progress.attempt') AS working_on "
     };
 }
@@ -111,7 +111,11 @@ fn said(row: &db::Row) -> Result<Said, sqlx::Error> {
         floor: ReleaseFloor::starting_at(sequence),
         trial: parsed_option(row, "trial_attempt")?,
         working_on: parsed_option(row, "working_on")?,
-        read: newest.filter(|_| has_read),
+        read: match (has_read, row.try_get("upgrade_only")?) {
+            (false, _) => Read::Behind,
+            (true, false) => Read::Newest(newest),
+            (true, true) => Read::Commanded(newest),
+        },
         attempt: attempt(row)?,
         held: row.try_get("held")?,
     })

@@ -13,7 +13,7 @@ use crate::rollout::{
     hold::Hold,
     operator::{Call, Flights},
     plan::{PlaceMove, Plan, Step},
-    snapshot::{Freeze, Presence},
+    snapshot::{Freeze, Presence, Read},
 };
 
 /// Runs a scenario and holds what happens against what it says.
@@ -199,6 +199,7 @@ fn node(world: &mut World, place: usize, what: &str) {
             attempt.as_mut().unwrap().id = bc_protocol::id::AttemptId::derived(&[b"another"]);
         }
         "rests" => world.said(place).working_on = None,
+        "rereads" => world.said(place).read = Read::Newest(None),
         "tries" => world.said(place).trial = world.rows[place].attempt.clone(),
         "restarts" => world.restart(place),
         "leaves" => world.nodes[place].presence = Presence::Offline(world.now),

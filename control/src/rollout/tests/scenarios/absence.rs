@@ -25,6 +25,29 @@ fn a_node_that_times_out_keeps_its_place_until_it_rests() {
 }
 
 #[test]
+fn a_node_whose_attempt_was_taken_back_gives_its_place_back() {
+    check(
+        "
+        pools a=2
+        waves=100 ratio=1
+          a1 upgrading from 1.0.0
+        a1 retries download
+          a1 shows download
+        a1 rests
+        +15m
+          a1 failed, timeout: not done within 900 s, last with download
+        why
+          a1: still at work
+          a2: 1 of 1 places taken
+          next: when something happens
+        a1 rereads
+          a2 upgrading from 1.0.0
+          a1 gives its place back
+        ",
+    );
+}
+
+#[test]
 fn a_node_that_times_out_gives_its_place_back_when_it_leaves() {
     check(
         "
