@@ -1,6 +1,7 @@
 //! Measurements of the whole system. Each gives figures, never a verdict: a noisy machine is no reason to fail.
 
 pub mod agent;
+pub mod cli;
 pub mod console;
 pub mod control;
 pub mod gateway;

@@ -1,7 +1,10 @@
-//! Pictures of the console for the README, of a fleet that runs.
+//! Pictures for the README, of a fleet that runs: the console here, a rollout at a terminal in `terminal`.
 //!
 //! Takes a folder, leaves pictures there. What they show is a real fleet at work, as the quickstart starts it: nothing on
 //! them is drawn.
+
+pub mod stage;
+pub mod terminal;
 
 use std::{path::Path, process::Stdio, time::Duration};
 

@@ -55,6 +55,18 @@ pub(crate) enum Bench {
         #[arg(long, value_name = "FILE")]
         agent: Option<PathBuf>,
     },
+    /// How long the command line takes to start, beside a program that does nothing.
+    ///
+    /// Medians of many starts, one after the other. For figures worth keeping, give a program as it is shipped: this
+    /// build's own is not optimised.
+    Cli {
+        /// 50 rounds instead of 500.
+        #[arg(long)]
+        short: bool,
+        /// A `better-compute` that was built before, instead of building it now.
+        #[arg(long, value_name = "FILE")]
+        program: Option<PathBuf>,
+    },
     /// What a session costs a gateway: memory, handshakes, ten thousand back after a kill, pushes, heartbeats.
     ///
     /// The gateway is optimised, its control a stand-in, the nodes simulated with real TLS sessions. --peers has
@@ -126,6 +138,14 @@ async fn run_gateway(args: GatewayArgs) -> Result<()> {
 /// Runs one benchmark and prints its figures.
 pub(crate) async fn run(bench: Bench) -> Result<()> {
     match bench {
+        Bench::Cli { short, program } => {
+            let program = match program {
+                Some(program) => program,
+                None => packaging::build::programs().await?.control,
+            };
+            let rounds = if short { 50 } else { 500 };
+            writeln!(io::stdout(), "{}", bench::cli::run(&program, rounds)?)?;
+        }
         Bench::Road { nodes } => {
             let figures = bench::road::run(nodes).await?;
             writeln!(io::stdout(), "{figures}")?;

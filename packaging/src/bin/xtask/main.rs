@@ -2,6 +2,7 @@
 
 mod bench;
 mod faults;
+mod pictures;
 mod ship;
 
 use std::{
@@ -50,14 +51,10 @@ enum Task {
     /// The same checkout gives the same bytes in any folder. A release build of everything takes about a quarter of an
     /// hour on two cores. Needs dpkg-deb; with rpmbuild there are packages for Fedora's kin too.
     Dist(ship::DistArgs),
-    /// Takes pictures of the console for the README, of a fleet that it starts for them.
+    /// Takes pictures for the README of fleets that it starts for them: of the console, and of a rollout at a terminal.
     ///
-    /// Needs Debian's chromium and chromium-driver. Takes about a minute after the build.
-    Pictures {
-        /// Where they go.
-        #[arg(long, value_name = "DIR", default_value = "packaging/docs/pictures")]
-        out: PathBuf,
-    },
+    /// Those of the console need Debian's chromium and chromium-driver. Takes about a minute after the build.
+    Pictures(pictures::Order),
     /// Writes the pages of the guides that follow from the programs: metrics and configuration.
     ///
     /// What somebody wrote above their tables stays. It prints the pages that it renewed.
@@ -193,7 +190,7 @@ async fn run(task: Task) -> Result<()> {
                 writeln!(io::stdout(), "{}", serde_json::to_string(&outcome)?)?;
             }
         }
-        Task::Pictures { out } => packaging::pictures::take(&out, tell).await?,
+        Task::Pictures(order) => pictures::run(&order).await?,
         Task::Docs => write_pages().await?,
         Task::Bench(bench) => bench::run(bench).await?,
         Task::Dist(args) => ship::pack(args).await?,
