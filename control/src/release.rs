@@ -3,7 +3,7 @@
 pub(crate) mod admit;
 pub(crate) mod artifact;
 pub(crate) mod store;
-mod verified;
+pub(crate) mod verified;
 
 /// The one program that this service moves through a fleet.
 pub(crate) const PRODUCT: &str = "bcd";

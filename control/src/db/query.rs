@@ -29,7 +29,6 @@ enum Lock {
     None,
     Shared,
     Exclusive,
-    ExclusiveIfFree,
 }
 
 impl Lock {
@@ -39,7 +38,6 @@ impl Lock {
             Self::None => None,
             Self::Shared => Some("FOR SHARE"),
             Self::Exclusive => Some("FOR NO KEY UPDATE"),
-            Self::ExclusiveIfFree => Some("FOR NO KEY UPDATE SKIP LOCKED"),
         }
     }
 }
@@ -109,12 +107,6 @@ impl Query {
     /// Nobody else may change the rows until the transaction ends. It waits for whoever has them.
     pub(crate) fn for_update(self) -> Self {
         let lock = Lock::Exclusive;
-        Self { lock, ..self }
-    }
-
-    /// As [`for_update`](Self::for_update), without the rows that somebody else has.
-    pub(crate) fn for_update_if_free(self) -> Self {
-        let lock = Lock::ExclusiveIfFree;
         Self { lock, ..self }
     }
 

@@ -18,6 +18,10 @@ const OLDEST: [u32; 3] = [3, 51, 3];
 /// Connections that read; each runs on a thread of its own.
 const READERS_MAX: u32 = 4;
 
+/// What the writer keeps of the file in memory, in KiB. A fleet's tables are read all over, by what reports and by what is
+/// started; the two megabytes that SQLite keeps by itself are read again and again.
+const WRITER_CACHE_KIB: u32 = 65_536;
+
 /// How long one process waits for another that holds the file, such as a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -32,7 +36,11 @@ pub(super) async fn open(path: &Path) -> Result<(SqlitePool, SqlitePool), DbErro
         .busy_timeout(BUSY_TIMEOUT);
     let writer = SqlitePoolOptions::new()
         .max_connections(1)
-        .connect_with(options.clone())
+        .connect_with(
+            options
+                .clone()
+                .pragma("cache_size", format!("-{WRITER_CACHE_KIB}")),
+        )
         .await?;
     check_version(&writer).await?;
     migrations::sqlite().run(&writer).await?;

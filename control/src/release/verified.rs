@@ -28,7 +28,7 @@ struct Kept {
 static KEPT: Mutex<VecDeque<Kept>> = Mutex::new(VecDeque::new());
 
 /// As [`verify_installed`], which runs once for each file and trust.
-pub(super) fn installed(published: &[u8], trust: &Trust) -> Result<InstalledManifest, Refusal> {
+pub(crate) fn installed(published: &[u8], trust: &Trust) -> Result<InstalledManifest, Refusal> {
     let digest = Sha256::of(published);
     if let Some(manifest) = find(digest, trust) {
         return Ok(manifest);

@@ -16,6 +16,7 @@ pub(crate) mod outlook;
 pub(crate) mod read;
 pub(crate) mod retry;
 
+mod flights;
 mod node;
 mod pending;
 mod queries;
@@ -72,15 +73,10 @@ pub(crate) enum StoreError {
 /// Takes the locks of a pass and of an operator's call: the rollout's, then its pools', and nobody freezes the fleet or
 /// lets it go meanwhile. Waits for whoever has them.
 pub(crate) async fn lock(tx: &mut Tx, id: &RolloutId) -> Result<(), sqlx::Error> {
-    if is_alone(tx) {
-        return Ok(());
+    if !is_alone(tx) {
+        query(LOCK).bind(id.as_str()).fetch_one(tx).await?;
     }
-    query("SELECT id FROM rollouts WHERE id = $1")
-        .bind(id.as_str())
-        .for_update()
-        .fetch_optional(&mut *tx)
-        .await?;
-    lock_pools_of(tx, id).await
+    Ok(())
 }
 
 /// As [`lock`], unless somebody else has the rollout: then it is false, and the rollout in good hands.
@@ -88,28 +84,34 @@ pub(crate) async fn lock_if_free(tx: &mut Tx, id: &RolloutId) -> Result<bool, sq
     if is_alone(tx) {
         return Ok(true);
     }
-    let locked = query("SELECT id FROM rollouts WHERE id = $1")
-        .bind(id.as_str())
-        .for_update_if_free()
-        .fetch_optional(&mut *tx)
-        .await?;
-    if locked.is_none() {
-        return Ok(false);
-    }
-    lock_pools_of(tx, id).await?;
-    Ok(true)
+    let locked = query(LOCK_IF_FREE).bind(id.as_str()).fetch_one(tx).await?;
+    Ok(locked.try_get::<i64>("rollouts")? > 0)
 }
 
-async fn lock_pools_of(tx: &mut Tx, id: &RolloutId) -> Result<(), sqlx::Error> {
-    query(
-        "SELECT id FROM pools WHERE id IN (SELECT pool_id FROM rollout_pools WHERE rollout_id = $1) ORDER BY id",
-    )
-    .bind(id.as_str())
-    .for_update()
-    .fetch_all(&mut *tx)
-    .await?;
-    freeze::hold(tx, id).await
+/// All locks of a rollout, one after the other, in one statement: each list is made whole before the next is begun. What they
+/// are found by never changes, and whatever is decided by is read after them.
+macro_rules! lock {
+    ($unless:literal) => {
+        concat!(
+            "WITH o AS MATERIALIZED (
+                 SELECT id, tenant FROM rollouts WHERE id = $1 FOR NO KEY UPDATE ",
+            $unless,
+            "), p AS MATERIALIZED (
+                 SELECT id FROM pools
+                 WHERE id IN (SELECT q.pool_id FROM rollout_pools q WHERE q.rollout_id IN (SELECT o.id FROM o))
+                 ORDER BY id FOR NO KEY UPDATE),
+             z AS MATERIALIZED (
+                 SELECT tenant FROM fleets
+                 WHERE tenant IN (SELECT o.tenant FROM o) AND (SELECT count(*) FROM p) >= 0 FOR SHARE)
+             SELECT (SELECT count(*) FROM o) AS rollouts, (SELECT count(*) FROM p) AS pools,
+                    (SELECT count(*) FROM z) AS fleets"
+        )
+    };
 }
+
+const LOCK: &str = lock!("");
+
+const LOCK_IF_FREE: &str = lock!("SKIP LOCKED");
 
 /// Rollouts that a pass can change: those that are under way, and those that still hold places of nodes.
 pub(crate) async fn active(db: &Db) -> Result<Vec<RolloutId>, sqlx::Error> {

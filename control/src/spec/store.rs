@@ -20,7 +20,7 @@ use crate::{
     db::{
         Bind as _, Conn, Db, Row,
         bulk::with_rows,
-        column::{moment, number, parsed, parsed_option, undecodable},
+        column::{moment_option, number, parsed, parsed_option, undecodable},
         contention::{lock_nodes, retried},
         query, query_scalar,
     },
@@ -206,23 +206,16 @@ async fn read(
     trust: &Trust,
     downloads_url: &str,
 ) -> Result<Option<Read>, SpecError> {
-    let row = query(
-        "SELECT n.pool_id, n.generation, n.spec_version, n.spec_sha256, n.spec_attempt,
-                json_extract(n.labels, '$.\"cpu.arch\"') AS arch, f.floor,
-                coalesce(f.observed_generation, 0) AS observed
-         FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id
-         WHERE n.id = $1 AND n.removed_at IS NULL",
-    )
-    .bind(node.as_str())
-    .fetch_optional(&mut *conn)
-    .await?;
+    let row = query(READ)
+        .bind(node.as_str())
+        .fetch_optional(&mut *conn)
+        .await?;
     let Some(row) = row else {
         return Ok(None);
     };
-    let pool: &str = row.try_get("pool_id")?;
     let rows = Rows {
-        touched: touched(conn, node).await?,
-        completed: completed(conn, pool).await?,
+        touched: touched(&row)?,
+        completed: completed(&row)?,
     };
     let chosen = choose(&rows);
     let origin = chosen.as_ref().ok().map(|choice| choice.origin.clone());
@@ -246,36 +239,47 @@ async fn read(
     }))
 }
 
-async fn touched(conn: &mut Conn, node: &NodeId) -> Result<Option<Touched>, sqlx::Error> {
-    let row = query(
-        "SELECT t.* FROM (
-             SELECT o.id, o.created_at, o.version, r.state, h.from_version, h.attempt, 0 AS late
-             FROM nodes n CROSS JOIN rollout_pools q CROSS JOIN rollouts o CROSS JOIN rollout_rows r
-             CROSS JOIN rollout_notes h
-             WHERE n.id = $1 AND q.pool_id = n.pool_id AND o.id = q.rollout_id
-               AND r.rollout = o.number AND r.node = n.number AND r.state NOT IN ('pending', 'skipped')
-               AND h.rollout = r.rollout AND h.node = r.node
-             UNION ALL
-             SELECT o.id, o.created_at, o.version, r.state, r.from_version, r.attempt, 1 AS late
-             FROM rollout_late r JOIN rollouts o ON o.id = r.rollout_id
-             WHERE r.node_id = $1 AND r.state NOT IN ('pending', 'skipped')) t
-         ORDER BY t.created_at DESC, t.id DESC, t.late DESC LIMIT 1",
-    )
-    .bind(node.as_str())
-    .fetch_optional(conn)
-    .await?;
-    let Some(row) = row else {
+/// A node, the newest rollout that touched it, and the newest that completed over its pool.
+const READ: &str = "
+    SELECT n.generation, n.spec_version, n.spec_sha256, n.spec_attempt,
+           json_extract(n.labels, '$.\"cpu.arch\"') AS arch, f.floor, coalesce(f.observed_generation, 0) AS observed,
+           t.id AS touched_by, t.created_at AS touched_at, t.version, t.state, t.from_version, t.attempt, t.late,
+           c.id AS completed, c.created_at AS completed_at
+    FROM nodes n
+    LEFT JOIN node_facts f ON f.node_id = n.id
+    LEFT JOIN (
+        SELECT a.* FROM (
+            SELECT o.id, o.created_at, o.version, r.state, h.from_version, h.attempt, 0 AS late
+            FROM nodes m CROSS JOIN rollout_pools q CROSS JOIN rollouts o CROSS JOIN rollout_rows r
+            CROSS JOIN rollout_notes h
+            WHERE m.id = $1 AND q.pool_id = m.pool_id AND o.id = q.rollout_id
+              AND r.rollout = o.number AND r.node = m.number AND r.state NOT IN ('pending', 'skipped')
+              AND h.rollout = r.rollout AND h.node = r.node
+            UNION ALL
+            SELECT o.id, o.created_at, o.version, r.state, r.from_version, r.attempt, 1 AS late
+            FROM rollout_late r JOIN rollouts o ON o.id = r.rollout_id
+            WHERE r.node_id = $1 AND r.state NOT IN ('pending', 'skipped')) a
+        ORDER BY a.created_at DESC, a.id DESC, a.late DESC LIMIT 1) t ON 1 = 1
+    LEFT JOIN (
+        SELECT o.id, o.created_at FROM nodes m JOIN rollout_pools p ON p.pool_id = m.pool_id
+        JOIN rollouts o ON o.id = p.rollout_id
+        WHERE m.id = $1 AND o.state = 'completed' AND o.narrowed = 0
+        ORDER BY o.created_at DESC, o.id DESC LIMIT 1) c ON 1 = 1
+    WHERE n.id = $1 AND n.removed_at IS NULL";
+
+fn touched(row: &Row) -> Result<Option<Touched>, sqlx::Error> {
+    let Some(age) = age(row, ("touched_by", "touched_at"))? else {
         return Ok(None);
     };
     let word: &str = row.try_get("state")?;
     let state = RowState::from_word(word)
         .ok_or_else(|| undecodable("state", UnknownState(word.to_owned())))?;
     Ok(Some(Touched {
-        age: age(&row)?,
-        version: parsed(&row, "version")?,
+        age,
+        version: parsed(row, "version")?,
         state,
-        from: parsed_option(&row, "from_version")?,
-        attempt: parsed_option(&row, "attempt")?,
+        from: parsed_option(row, "from_version")?,
+        attempt: parsed_option(row, "attempt")?,
         turn: if row.try_get("late")? {
             Turn::Late
         } else {
@@ -284,23 +288,23 @@ async fn touched(conn: &mut Conn, node: &NodeId) -> Result<Option<Touched>, sqlx
     }))
 }
 
-async fn completed(conn: &mut Conn, pool: &str) -> Result<Option<Age>, sqlx::Error> {
-    let row = query(
-        "SELECT o.id, o.created_at FROM rollout_pools p JOIN rollouts o ON o.id = p.rollout_id
-         WHERE p.pool_id = $1 AND o.state = 'completed' AND o.narrowed = 0
-         ORDER BY o.created_at DESC, o.id DESC LIMIT 1",
-    )
-    .bind(pool)
-    .fetch_optional(conn)
-    .await?;
-    row.as_ref().map(age).transpose()
+fn completed(row: &Row) -> Result<Option<Age>, sqlx::Error> {
+    age(row, ("completed", "completed_at"))
 }
 
-fn age(row: &Row) -> Result<Age, sqlx::Error> {
-    Ok(Age {
-        created_at: moment(row, "created_at")?,
-        rollout: parsed(row, "id")?,
-    })
+/// A rollout and when it was created, if these columns have one.
+fn age(
+    row: &Row,
+    (id, created_at): (&'static str, &'static str),
+) -> Result<Option<Age>, sqlx::Error> {
+    let rollout = parsed_option(row, id)?;
+    let Some((rollout, created_at)) = rollout.zip(moment_option(row, created_at)?) else {
+        return Ok(None);
+    };
+    Ok(Some(Age {
+        created_at,
+        rollout,
+    }))
 }
 
 async fn section(

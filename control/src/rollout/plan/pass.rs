@@ -32,6 +32,8 @@ pub(in crate::rollout) struct Pass<'a> {
     troubles: BTreeMap<String, u32>,
     /// Rows that this plan has settled or started.
     moved: BTreeSet<u32>,
+    /// Pools to which this plan gives a place back.
+    pub(super) relieved: BTreeSet<PoolId>,
 }
 
 impl<'a> Pass<'a> {
@@ -59,6 +61,7 @@ impl<'a> Pass<'a> {
             pools: snapshot.pools.clone(),
             troubles: snapshot.troubles.clone(),
             moved: BTreeSet::new(),
+            relieved: BTreeSet::new(),
         }
     }
 
@@ -147,6 +150,7 @@ impl<'a> Pass<'a> {
         self.plan.places.push(PlaceMove::Vacate(node.clone()));
         match place {
             Place::Alone => {
+                self.relieved.insert(pool.clone());
                 if let Some(pool) = self.pools.get_mut(pool) {
                     pool.budget.give_back();
                 }

@@ -52,8 +52,8 @@ impl<'a> Pass<'a> {
                 Considered::Skipped => {}
             }
         }
-        if self.snapshot.extent != Extent::Whole && self.gives_back() {
-            // Whoever takes these places is read for the next plan.
+        if self.snapshot.extent != Extent::Whole && self.leaves_room() {
+            // More of these places are free than nodes were read for: others are read for the next plan.
             self.plan.follow = Follow::Again;
         }
         if !moves && self.snapshot.extent == Extent::Part {
@@ -89,12 +89,12 @@ impl<'a> Pass<'a> {
             .collect()
     }
 
-    /// Whether this plan gives a place back.
-    fn gives_back(&self) -> bool {
-        self.plan.places.iter().any(|place| match place {
-            PlaceMove::Vacate(_) => true,
-            PlaceMove::Occupy(..) => false,
-        })
+    /// Whether a place that this plan gives back is still free.
+    fn leaves_room(&self) -> bool {
+        let relieved = self.relieved.iter().filter_map(|pool| self.pools.get(pool));
+        relieved
+            .map(|pool| pool.budget)
+            .any(|budget| budget.disrupted() < budget.max())
     }
 
     /// Whether a node that can be reached is still in flight.

@@ -18,7 +18,12 @@ use super::{StoreError, freeze, late};
 use crate::{
     api::rollout::{RolloutState, RowState},
     clock::Moment,
-    db::{Bind as _, Conn, Tx, bulk::insert_many, column::parsed, query, query_scalar},
+    db::{
+        Bind as _, Conn, Tx, Value,
+        bulk::{insert_many, with_rows},
+        column::parsed,
+        query, query_scalar,
+    },
     rollout::{
         plan::first_attempt,
         snapshot::{Scope, Tally, Terms},
@@ -235,29 +240,57 @@ async fn insert_rows(
         .await?;
     let pools = numbers(tx, pools).await?;
     let mut packer = Packer::default();
-    let mut placed = Vec::with_capacity(members.len());
+    let (mut waiting, mut touched) = (Vec::with_capacity(members.len()), Vec::new());
     for (place, member) in (0..).zip(members) {
         let wave = waves::wave_at(place, ends);
         let pool = pools.get(&member.pool).copied().unwrap_or_default();
-        let packed = member.start == RowState::Pending;
-        if packed {
-            packer.add((wave, pool), place, member.number);
+        let row = (member.number, place, pool, wave);
+        match member.start {
+            RowState::Pending => {
+                packer.add((wave, pool), place, member.number);
+                waiting.push(row);
+            }
+            RowState::Upgrading
+            | RowState::Succeeded
+            | RowState::Failed
+            | RowState::Skipped
+            | RowState::RollingBack
+            | RowState::RolledBack => touched.push((row, member)),
         }
-        placed.push((member, place, wave, pool, packed));
     }
-    placed.sort_unstable_by_key(|(member, ..)| member.number);
-    let rows = placed.iter().map(|(member, place, wave, pool, packed)| {
+    waiting.sort_unstable();
+    let rows = waiting
+        .iter()
+        .map(|(node, place, pool, wave)| values(rollout, (*node, *place, *pool, *wave)));
+    with_rows(tx, WAITING, rows).await?;
+    insert_packs(tx, rollout, packer).await?;
+    let rows = touched.iter().map(|(row, member)| {
+        let [rollout, node, place, pool, wave] = values(rollout, *row);
         [
-            rollout.value(),
-            member.number.value(),
-            place.value(),
-            pool.value(),
-            wave.value(),
+            rollout,
+            node,
+            place,
+            pool,
+            wave,
             member.start.word().value(),
-            packed.value(),
         ]
     });
-    insert_many(tx, ROWS, rows).await?;
+    insert_many(tx, TOUCHED, rows).await?;
+    let touched = touched.iter().map(|(_, member)| *member);
+    insert_notes(tx, (new, rollout), touched).await
+}
+
+fn values(rollout: i64, (node, place, pool, wave): (i64, u32, i64, u32)) -> [Value; 5] {
+    [
+        rollout.value(),
+        node.value(),
+        place.value(),
+        pool.value(),
+        wave.value(),
+    ]
+}
+
+async fn insert_packs(tx: &mut Tx, rollout: i64, packer: Packer) -> Result<(), sqlx::Error> {
     let packs = packer.finish().into_iter().map(|pack| {
         let (wave, pool) = pack.of;
         [
@@ -268,19 +301,13 @@ async fn insert_rows(
             pack.nodes.value(),
         ]
     });
-    insert_many(tx, PACKS, packs).await?;
-    let touched = placed
-        .iter()
-        .map(|(member, ..)| *member)
-        .filter(|member| member.start.is_touched());
-    insert_notes(tx, new, rollout, touched).await
+    insert_many(tx, PACKS, packs).await
 }
 
 /// A row that has its node's say from the start needs an attempt for the node's section to name.
 async fn insert_notes(
     tx: &mut Tx,
-    new: &New<'_>,
-    rollout: i64,
+    (new, rollout): (&New<'_>, i64),
     touched: impl Iterator<Item = &Member>,
 ) -> Result<(), sqlx::Error> {
     let notes: Vec<_> = touched
@@ -297,7 +324,11 @@ async fn insert_notes(
     insert_many(tx, NOTES, notes.into_iter()).await
 }
 
-const ROWS: &str = "rollout_rows (rollout, node, place, pool, wave, state, packed)";
+const WAITING: &str = "
+    INSERT INTO rollout_rows (rollout, node, place, pool, wave, state, packed)
+    SELECT v.column1, v.column2, v.column3, v.column4, v.column5, 'pending', 1 FROM {rows}";
+
+const TOUCHED: &str = "rollout_rows (rollout, node, place, pool, wave, state)";
 
 const PACKS: &str = "rollout_packs (rollout, wave, pool, place, nodes)";
 

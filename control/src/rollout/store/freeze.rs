@@ -3,7 +3,7 @@
 //! Takes an operator's word, keeps it in the tenant's row. A pass holds that row as it is until it has written what it
 //! planned, so that once the word has been answered nothing starts that was planned before it.
 
-use bc_protocol::id::{RolloutId, TenantId};
+use bc_protocol::id::TenantId;
 
 use crate::{
     db::{Conn, Row, Tx, column::moment_option, query},
@@ -20,16 +20,6 @@ pub(crate) async fn read(
         .fetch_optional(conn)
         .await?;
     row.map_or(Ok(None), |row| of_row(&row))
-}
-
-/// Whether the fleet of a rollout is frozen stays as it is until the transaction ends.
-pub(crate) async fn hold(tx: &mut Tx, rollout: &RolloutId) -> Result<(), sqlx::Error> {
-    query("SELECT tenant FROM fleets WHERE tenant = (SELECT tenant FROM rollouts WHERE id = $1)")
-        .bind(rollout.as_str())
-        .for_share()
-        .fetch_optional(tx)
-        .await?;
-    Ok(())
 }
 
 /// What a row says that has a fleet's columns.

@@ -101,7 +101,7 @@ pub(crate) async fn snapshot(
         revision: number(&row, "revision")?,
         flights: flights(conn, id).await?,
         lingering: load::lingering(conn, (queries::LINGERING, 0), id).await?,
-        offer: load::offer(conn, &terms, around.trust).await?,
+        offer: load::offer_of(&row, around.trust)?,
         context: Context {
             started_at: around.started_at,
             links_since: load::links_since(conn, around.started_at).await?,

@@ -8,12 +8,13 @@ use std::{
 use bc_protocol::{
     id::{NodeId, PoolId, RolloutId},
     release::Trust,
-    sequence::Sequence,
     share::Share,
 };
 
 use super::{
-    StoreError, freeze,
+    StoreError,
+    flights::{landing, seen},
+    freeze,
     node::{self, UnknownWord},
     pending::{self, Turn},
     queries,
@@ -23,18 +24,15 @@ use crate::{
     clock::Moment,
     db::{
         Conn, Row,
-        column::{
-            moment, moment_option, number, number_option, parsed, parsed_option, undecodable,
-        },
+        column::{moment, moment_option, number, parsed, parsed_option, undecodable},
         query, query_scalar,
     },
-    release::store::{ReleaseError, by_version},
+    release::verified::installed,
     rollout::{
         budget::Budget,
-        limits,
         snapshot::{
-            Context, Flight, Freeze, Head, Lingering, Lost, Offer, Origin, Place, Pool, Scope,
-            Snapshot, Tally, Terms, Unseen,
+            Context, Freeze, Head, Lingering, Lost, Offer, Place, Pool, Scope, Snapshot, Tally,
+            Terms, Unseen,
         },
         target::Target,
     },
@@ -96,6 +94,7 @@ pub(crate) async fn snapshot(
         },
         pools: &pools,
         flights: &flights,
+        landing: &landing(&flights, terms),
         reachable: unseen.reachable,
     };
     let (pending, extent) = pending::pending(conn, turn).await?;
@@ -109,7 +108,7 @@ pub(crate) async fn snapshot(
         troubles: BTreeMap::new(),
         lost: Vec::new(),
         unsteady: BTreeSet::new(),
-        offer: offer(conn, terms, around.trust).await?,
+        offer: opened.offer,
         freeze: opened.freeze,
         context: opened.context,
         waves: opened.waves,
@@ -139,6 +138,7 @@ struct Opened<'a> {
     terms: Terms,
     head: Head,
     waves: Vec<Tally>,
+    offer: Offer,
     freeze: Option<Freeze>,
     context: Context,
 }
@@ -148,9 +148,9 @@ async fn opened<'a>(
     conn: &mut Conn,
     id: &'a RolloutId,
     around: Surroundings<'_>,
-) -> Result<Option<Opened<'a>>, sqlx::Error> {
+) -> Result<Option<Opened<'a>>, StoreError> {
     let rows = query(
-        "SELECT r.*, d.sequence, z.frozen_reason, z.frozen_by, z.frozen_since, w.started, w.pending, w.upgrading,
+        "SELECT r.*, d.sequence, CASE w.wave WHEN 0 THEN d.published END AS published, z.frozen_reason, z.frozen_by, z.frozen_since, w.started, w.pending, w.upgrading,
              w.succeeded, w.failed, w.skipped, w.rolling_back, w.rolled_back,
              (SELECT min(linked_since) FROM gateways WHERE linked = 1) AS linked_since
          FROM rollouts r JOIN daemon_releases d ON d.version = r.version
@@ -175,6 +175,7 @@ async fn opened<'a>(
         terms: terms(row)?,
         head,
         waves: rows.iter().map(tally).collect::<Result<_, _>>()?,
+        offer: offer_of(row, around.trust)?,
         freeze: freeze::of_row(row)?,
         context: Context {
             started_at: around.started_at,
@@ -290,73 +291,9 @@ pub(super) async fn pools(
         .collect()
 }
 
-/// The rows in flight that a pass looks at, and what is known of the others.
-async fn seen(
-    conn: &mut Conn,
-    open: Open<'_>,
-    look: Look<'_>,
-    in_flight: u32,
-) -> Result<(Vec<Flight>, Unseen), StoreError> {
-    let (nodes, now) = match look {
-        Look::Everything => {
-            let rows = query(queries::FLIGHTS)
-                .bind(open.number)
-                .bind(open.id.as_str())
-                .fetch_all(conn)
-                .await?;
-            let flights = rows.iter().map(flight).collect::<Result<_, _>>()?;
-            return Ok((flights, Unseen::default()));
-        }
-        Look::News { nodes, now } => (nodes, now),
-    };
-    let rows = query(queries::FLIGHTS_OF)
-        .bind(open.number)
-        .bind(open.id.as_str())
-        .bind(list(nodes)?)
-        .bind(now.millis())
-        .bind(limits::OVERDUE_AT_ONCE)
-        .fetch_all(&mut *conn)
-        .await?;
-    let flights: Vec<Flight> = rows.iter().map(flight).collect::<Result<_, _>>()?;
-    if u32::try_from(flights.len()).is_ok_and(|seen| seen >= in_flight) {
-        return Ok((flights, Unseen::default()));
-    }
-    let seen = flights
-        .iter()
-        .filter(|flight| flight.node.is_online())
-        .count();
-    let seen = i64::try_from(seen).unwrap_or(i64::MAX);
-    let others = query(queries::REACHABLE)
-        .bind(open.number)
-        .bind(seen.saturating_add(1))
-        .fetch_one(conn)
-        .await?;
-    let unseen = Unseen {
-        reachable: others.try_get::<i64>("reachable")? > seen,
-        deadline: moment_option(&others, "deadline_at")?,
-    };
-    Ok((flights, unseen))
-}
-
 /// Nodes as a statement takes them.
 pub(super) fn list(nodes: &BTreeSet<NodeId>) -> Result<String, sqlx::Error> {
     serde_json::to_string(nodes).map_err(|error| sqlx::Error::Encode(error.into()))
-}
-
-fn flight(row: &Row) -> Result<Flight, sqlx::Error> {
-    let sequence = number_option::<u64>(row, "from_sequence")?
-        .map(Sequence::new)
-        .transpose()
-        .map_err(|source| undecodable("from_sequence", source))?;
-    Ok(Flight {
-        row: node::row(row)?,
-        attempt: parsed(row, "attempt")?,
-        from: parsed_option(row, "from_version")?.map(|version| Origin { version, sequence }),
-        deadline: moment(row, "deadline_at")?,
-        shown: node::trouble(row)?,
-        place: place(row)?,
-        node: node::node(row)?,
-    })
 }
 
 /// Whose place it is.
@@ -429,18 +366,15 @@ async fn unsteady(conn: &mut Conn, open: Open<'_>) -> Result<BTreeSet<NodeId>, s
     rows.iter().map(|row| parsed(row, "node_id")).collect()
 }
 
-/// What its release offers now.
-pub(super) async fn offer(
-    conn: &mut Conn,
-    terms: &Terms,
-    trust: &Trust,
-) -> Result<Offer, ReleaseError> {
-    match by_version(conn, &terms.version, trust).await {
-        Ok(Some(release)) => Ok(Offer::Good(Target::of(&release.manifest))),
-        Ok(None) => Ok(Offer::NotRegistered),
-        Err(ReleaseError::Distrusted { refusal, .. }) => Ok(Offer::Distrusted(refusal.to_string())),
-        Err(error) => Err(error),
-    }
+/// What its release offers now, by the bytes that were registered.
+pub(super) fn offer_of(row: &Row, trust: &Trust) -> Result<Offer, sqlx::Error> {
+    let Some(published) = row.try_get::<Option<&[u8]>>("published")? else {
+        return Ok(Offer::NotRegistered);
+    };
+    Ok(match installed(published, trust) {
+        Ok(manifest) => Offer::Good(Target::of(&manifest)),
+        Err(refusal) => Offer::Distrusted(refusal.to_string()),
+    })
 }
 
 /// Since when this process has had a gateway. Links of an older process say nothing about this one.

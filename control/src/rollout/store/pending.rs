@@ -32,6 +32,8 @@ pub(super) struct Turn<'a> {
     pub(super) in_question: u32,
     pub(super) pools: &'a BTreeMap<PoolId, Pool>,
     pub(super) flights: &'a [Flight],
+    /// How many of them settle, by pool: so many places more may be free.
+    pub(super) landing: &'a BTreeMap<PoolId, u32>,
     /// Whether a node in flight that is not among them can be reached.
     pub(super) reachable: bool,
 }
@@ -97,10 +99,23 @@ impl Turn<'_> {
         take(&rows, found)
     }
 
-    /// Pools of which nodes wait and may start. Where a pass gives places back, it plans again with what is read then.
+    /// How many nodes of a pool may start.
+    fn room(self, (id, pool): (&PoolId, &Pool)) -> u32 {
+        let landing = self.landing.get(id).copied().unwrap_or_default();
+        let max = pool.budget.max().saturating_add(landing);
+        max.saturating_sub(pool.budget.disrupted())
+    }
+
+    /// Pools of which nodes wait and may start. Where more places are given back than that, the pass plans again with what is
+    /// read then.
     async fn pools_with_room(self, conn: &mut Conn) -> Result<Vec<(PoolId, u32)>, sqlx::Error> {
-        let has_room = |pool: &Pool| pool.budget.disrupted() < pool.budget.max();
-        if !self.pools.values().any(has_room) {
+        let roomy: BTreeMap<&PoolId, u32> = self
+            .pools
+            .iter()
+            .map(|pool| (pool.0, self.room(pool)))
+            .filter(|(_, room)| *room > 0)
+            .collect();
+        if roomy.is_empty() {
             return Ok(Vec::new());
         }
         let rows = query(queries::POOLS_WAITING)
@@ -108,18 +123,14 @@ impl Turn<'_> {
             .bind(self.open.wave)
             .fetch_all(conn)
             .await?;
-        let mut roomy = Vec::new();
+        let mut waiting = Vec::new();
         for row in &rows {
             let pool: PoolId = parsed(row, "pool_id")?;
-            let Some(Pool { budget, .. }) = self.pools.get(&pool) else {
-                continue;
-            };
-            let room = budget.max().saturating_sub(budget.disrupted());
-            if room > 0 {
-                roomy.push((pool, room));
+            if let Some(room) = roomy.get(&pool) {
+                waiting.push((pool, *room));
             }
         }
-        Ok(roomy)
+        Ok(waiting)
     }
 
     async fn of_pool(

@@ -40,8 +40,15 @@ pub(super) const FLIGHTS: &str = concat!(
     flying_at!()
 );
 
-/// Rows in flight of the nodes of the list $3, and the first that are overdue at $4.
+/// Rows in flight of the nodes of the list $3.
 pub(super) const FLIGHTS_OF: &str = concat!(
+    "WITH i AS MATERIALIZED (
+         SELECT m.number AS node FROM nodes m WHERE m.id IN (SELECT value FROM json_each($3)))",
+    flying_at!()
+);
+
+/// The same, and the first that are overdue at $4.
+pub(super) const FLIGHTS_OF_AND_OVERDUE: &str = concat!(
     "WITH i AS MATERIALIZED (
          SELECT m.number AS node FROM nodes m WHERE m.id IN (SELECT value FROM json_each($3))
          UNION
@@ -52,12 +59,14 @@ pub(super) const FLIGHTS_OF: &str = concat!(
     flying_at!()
 );
 
-/// How many rows in flight have a node that can be reached, up to $2; and the earliest deadline of all.
-pub(super) const REACHABLE: &str = "
+/// Whether any row in flight has a node that can be reached and is not in the list $2; and the earliest deadline of all. What is
+/// asked for is the same whatever the values are, so that PostgreSQL plans it once.
+pub(super) const OTHERS: &str = "
     SELECT (SELECT count(*) FROM (
                 SELECT 1 AS one FROM rollout_rows r CROSS JOIN nodes n CROSS JOIN node_facts f
                 WHERE r.rollout = $1 AND r.state IN ('upgrading', 'rolling-back') AND r.deadline_at > 0
-                  AND n.number = r.node AND f.node_id = n.id AND f.online = 1 LIMIT $2) o) AS reachable,
+                  AND n.number = r.node AND n.id NOT IN (SELECT value FROM json_each($2))
+                  AND f.node_id = n.id AND f.online = 1 LIMIT 1) o) AS reachable,
            (SELECT min(deadline_at) FROM rollout_rows
             WHERE rollout = $1 AND state IN ('upgrading', 'rolling-back') AND deadline_at > 0) AS deadline_at";
 
@@ -212,8 +221,9 @@ pub(super) const UNSTEADY: &str = "
 #[cfg(test)]
 mod tests {
     use super::{
-        FLIGHTS, FLIGHTS_OF, LINGERING, LOST, OUT_OF_SCOPE, PACKS_OF_POOL, PENDING, PENDING_OF,
-        PENDING_OF_POOL, PENDING_ONLINE, POOLS_WAITING, REACHABLE, TROUBLES, UNSTEADY,
+        FLIGHTS, FLIGHTS_OF, FLIGHTS_OF_AND_OVERDUE, LINGERING, LOST, OTHERS, OUT_OF_SCOPE,
+        PACKS_OF_POOL, PENDING, PENDING_OF, PENDING_OF_POOL, PENDING_ONLINE, POOLS_WAITING,
+        TROUBLES, UNSTEADY,
     };
     use crate::db::{Conn, query, query_text, tests::fresh};
 
@@ -256,8 +266,9 @@ mod tests {
         let mut tx = db.begin().await.unwrap();
         for (query, values, index) in [
             (FLIGHTS, "nt", "rollout_rows_flying"),
-            (FLIGHTS_OF, "ntjnn", "rollout_rows_flying"),
-            (REACHABLE, "nn", "rollout_rows_flying"),
+            (FLIGHTS_OF, "ntj", "PRIMARY KEY (rollout=? AND node=?)"),
+            (FLIGHTS_OF_AND_OVERDUE, "ntjnn", "rollout_rows_flying"),
+            (OTHERS, "nj", "rollout_rows_flying"),
             (PENDING, "nn", "rollout_rows_waiting"),
             (PENDING_OF_POOL, "nntn", "rollout_rows_waiting"),
             (PACKS_OF_POOL, "nntnn", "wave=? AND pool=? AND place>?"),

@@ -44,7 +44,7 @@ pub(super) const PARK_POOL: &str = "
 
 /// A rollout that late nodes converge on.
 pub(super) const HEAD: &str = "
-    SELECT r.*, d.sequence FROM rollouts r JOIN daemon_releases d ON d.version = r.version
+    SELECT r.*, d.sequence, d.published FROM rollouts r JOIN daemon_releases d ON d.version = r.version
     WHERE r.id = $1 AND r.state = 'completed' AND r.narrowed = 0";
 
 /// Its pools with ready nodes that no newer one has completed over.
