@@ -64,6 +64,9 @@ pub(super) async fn removed(yard: &mut Yard) -> Result<()> {
         node.machine
             .shell("test -e /var/lib/bcd/identity/node.json; test -e /var/lib/bcd/update.json")?;
         yard.put_package(&node.machine, "6.6.100")?;
+        // The next boot starts it too.
+        node.machine
+            .run(&["systemctl", "is-enabled", "bcd.service"])?;
     }
     yard.at_rest().await?;
     while let Some(node) = yard.nodes.pop() {

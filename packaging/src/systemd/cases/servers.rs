@@ -76,6 +76,9 @@ async fn removed(yard: &Yard, node: &Node) -> Result<()> {
     yard.put_everything(&node.machine, "6.6.100")?;
     // The gateway is enrolled and the node has joined already.
     connected(node).await?;
+    let enabled = ["systemctl", "is-enabled", "bcd.service"];
+    node.machine
+        .run(&[enabled.as_slice(), UNITS.as_slice()].concat())?;
     let purge = ["apt-get", "purge", "--yes", "--quiet"];
     node.machine.run(&[purge.as_slice(), &packages].concat())?;
     nothing_is_left(&node.machine)?;
