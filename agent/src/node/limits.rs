@@ -32,9 +32,13 @@ pub(crate) const HEARTBEATS_UNTIL_LOST: u32 = 3;
 /// Reports that differ in a percentage alone: two a second are enough for any eye.
 pub(crate) const PERCENT_REPORT_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The highest number that a superseding connection can have: control keeps numbers in 63 bits, and a gateway that
-/// lies must leave us room to count on.
+/// The highest number of a superseding connection that is believed at once: control keeps numbers in 63 bits, and a
+/// gateway that lies must leave us room to count on.
 pub(crate) const CONNECT_SEQ_MAX: u64 = 1 << 62;
+
+/// Above that a number is believed that is at most so much higher than the node's own: more than its restarts can have
+/// left out, and so little that no liar gets to the end of the room in years.
+pub(crate) const CONNECT_SEQ_STEP_MAX: u64 = 1 << 32;
 
 /// Connection numbers that one durable write reserves: a node in trouble must not wear its disk.
 pub(crate) const CONNECT_SEQ_BLOCK: u64 = 64;

@@ -34,7 +34,8 @@ use self::{
     renewal::Renewal,
 };
 use super::limits::{
-    CONNECT_SEQ_MAX, GOODBYE_DEADLINE, OPEN_DEADLINE, SESSION_HELD, WELCOME_DEADLINE,
+    CONNECT_SEQ_MAX, CONNECT_SEQ_STEP_MAX, GOODBYE_DEADLINE, OPEN_DEADLINE, SESSION_HELD,
+    WELCOME_DEADLINE,
 };
 
 /// The machine: at most one connection, and what it is waiting for.
@@ -354,9 +355,11 @@ impl Session {
             State::Waiting { .. } | State::Opening { .. } | State::Over => return Vec::new(),
         }
         match goodbye.reason {
-            // From the highest number that is believed it goes on one by one, and is above the winner's soon after.
             GoodbyeReason::Superseded { connect_seq } => {
-                self.connect_seq = self.connect_seq.max(connect_seq.min(CONNECT_SEQ_MAX));
+                // A node whose numbers a liar has driven that high still gets above its own winner, in a step or two.
+                let step = self.connect_seq.saturating_add(CONNECT_SEQ_STEP_MAX);
+                let believed = connect_seq.min(step.max(CONNECT_SEQ_MAX));
+                self.connect_seq = self.connect_seq.max(believed);
             }
             GoodbyeReason::Stopping
             | GoodbyeReason::Removed
