@@ -1,5 +1,6 @@
 //! One attempt after the other, with a clock that jumps.
 
+mod change_of_mind;
 mod on_trial;
 mod properties;
 mod rescue;
@@ -282,50 +283,6 @@ fn a_failed_download_is_tried_six_times_and_reported_each_time() {
 }
 
 #[test]
-fn a_changed_target_replaces_a_download_at_once() {
-    let mut scene = Scene::settled();
-    scene.target("1.1.0");
-    scene.done(Done::ToDownload);
-    let (download, _) = scene.started.clone().unwrap();
-    scene.target("1.2.0");
-    assert_eq!(scene.effects[0], Effect::Abandon(download));
-    assert_eq!(scene.job(), Some(Job::Admit(section("1.2.0"))));
-    // The abandoned download's answer comes late, and changes nothing.
-    scene.input(Input::Done(download, Done::Downloaded));
-    assert_eq!(scene.effects, []);
-}
-
-#[test]
-fn a_renewed_address_is_used_at_once() {
-    let mut scene = Scene::settled();
-    scene.target("1.1.0");
-    scene.done(Done::ToDownload);
-    scene.done(failed(Outcome::Failed));
-    scene.noted();
-    let renewed = DaemonSection {
-        url: "https://other.example/".to_owned(),
-        ..section("1.1.0")
-    };
-    scene.input(Input::Target(Target::Release(renewed.clone())));
-    scene.jump();
-    assert_eq!(scene.job(), Some(Job::Admit(renewed)));
-}
-
-#[test]
-fn a_target_that_changed_meanwhile_is_not_activated() {
-    let mut scene = Scene::settled();
-    scene.target("1.1.0");
-    scene.done(Done::InPlace);
-    scene.done(Done::Staged);
-    scene.target("1.2.0");
-    assert_eq!(scene.effects, []);
-    scene.done(Done::Passed);
-    assert_eq!(scene.job(), Some(Job::Admit(section("1.2.0"))));
-    scene.input(Input::Target(Target::Anything));
-    assert_eq!(scene.machine.progress(0), None);
-}
-
-#[test]
 fn a_section_that_cannot_be_read_is_refused_under_its_attempt() {
     let mut scene = Scene::settled();
     scene.input(Input::Target(Target::Unreadable {
@@ -393,38 +350,4 @@ fn a_trial_that_is_in_the_record_after_all_is_left_for() {
     scene.done(failed(Outcome::Failed));
     scene.done(Done::TrialWaits);
     assert_eq!(scene.effects, [Effect::Leave]);
-}
-
-#[test]
-fn a_held_node_begins_nothing_and_goes_on_when_it_is_let_go() {
-    let mut scene = Scene::settled();
-    scene.input(Input::Owner(Owner::Holds));
-    scene.target("1.1.0");
-    assert_eq!(scene.effects, []);
-    scene.input(Input::Owner(Owner::Allows));
-    assert_eq!(scene.job(), Some(Job::Admit(section("1.1.0"))));
-    scene.done(Done::ToDownload);
-    // In the middle of a download: it stops, and is begun anew.
-    let (id, _) = scene.started.take().unwrap();
-    scene.input(Input::Owner(Owner::Holds));
-    assert_eq!(scene.effects, [Effect::Abandon(id)]);
-    scene.input(Input::Owner(Owner::Allows));
-    scene.done(Done::ToDownload);
-    scene.done(Done::Downloaded);
-    // In the middle of what cannot be stopped: nothing follows it.
-    scene.input(Input::Owner(Owner::Holds));
-    scene.done(Done::Staged);
-    assert_eq!((scene.job(), &scene.effects[..]), (None, &[][..]));
-    // What runs is no update, held or not.
-    scene.target("1.0.0");
-    assert!(matches!(scene.job(), Some(Job::Note(_))));
-}
-
-#[test]
-fn a_hold_does_not_keep_a_trial_from_its_end() {
-    let mut scene = Scene::on_trial();
-    scene.input(Input::Owner(Owner::Holds));
-    scene.input(Input::Welcomed);
-    assert_eq!(scene.jump(), Wakeup::SessionHeld);
-    assert!(matches!(scene.job(), Some(Job::Confirm)));
 }
