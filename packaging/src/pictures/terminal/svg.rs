@@ -176,9 +176,12 @@ fn color(color: Color) -> &'static str {
     }
 }
 
+/// Counted by rows: a line that fills its row runs on into the next one where text is asked for.
 fn used_rows(screen: &Screen) -> u16 {
-    let rows = screen.contents().trim_end().lines().count();
-    u16::try_from(rows).unwrap_or(u16::MAX)
+    let columns = screen.size().1.get();
+    let rows = (1..).zip(screen.rows(0, columns));
+    let used = rows.filter(|(_, row)| !row.trim().is_empty());
+    used.map(|(number, _)| number).last().unwrap_or(0)
 }
 
 fn escaped(text: &str) -> String {
