@@ -47,9 +47,11 @@ pub(super) async fn nats(
     mut stream: TcpStream,
     since: Duration,
 ) -> Result<Peer> {
-    let mut greeting = Vec::new();
+    // Nothing follows it before we have spoken, so it may be read in pieces of any size.
+    let mut greeting = Vec::with_capacity(1024);
     while !greeting.ends_with(b"\r\n") {
-        greeting.push(stream.read_u8().await.context("greeting")?);
+        let read = stream.read_buf(&mut greeting).await.context("greeting")?;
+        ensure!(read > 0, "the server closed before its greeting");
     }
     let mut stream = node.secure(name, stream).await?;
     let said = monotonic();
