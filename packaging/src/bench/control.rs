@@ -35,12 +35,14 @@ impl Extent {
     };
 }
 
-/// What is compared with a goal: its name, the goal, and how many times that is a failure rather than a noisy machine.
+/// What is compared with a goal: its name, the goal, and how many times that is a failure rather than a noisy machine. A
+/// pass that settles and starts many is our code for the most part, which daily builds do not optimise, over statements of
+/// the database, which are.
 const GOALS: [(&str, f64, f64); 7] = [
     ("create_100k_over_bulk", 2.0, 4.0),
     ("idle_pass_growth", 1.2, 2.5),
     ("idle_rows_growth", 1.2, 1.0),
-    ("settle_over_updates", 3.0, 2.0),
+    ("settle_over_updates", 3.0, 4.0),
     ("start_to_start_p50_ms", 5.0, 5.0),
     ("start_to_start_commits", 4.0, 1.0),
     ("pause_ms", 100.0, 4.0),
