@@ -10,6 +10,8 @@ pub(crate) mod contention;
 pub(crate) mod hint;
 pub(crate) mod lock;
 mod migrations;
+#[cfg(test)]
+pub(crate) mod point;
 pub(crate) mod postgres;
 mod query;
 mod row;

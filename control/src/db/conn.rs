@@ -56,6 +56,8 @@ impl Tx {
         for query in last {
             query.execute(&mut self.conn).await?;
         }
+        #[cfg(test)]
+        super::point::pass_by().await;
         match self.conn {
             Conn::Sqlite(tx) => tx.commit().await,
             Conn::Postgres(tx) => tx.commit().await,

@@ -124,12 +124,16 @@ impl Query {
 
     /// Runs it for its effect.
     pub(crate) async fn execute<'c>(self, on: impl On<'c>) -> Result<Done, sqlx::Error> {
+        #[cfg(test)]
+        super::point::pass_by().await;
         let rows = run!(self.execute(on), done => done.rows_affected(), done.rows_affected());
         Ok(Done { rows })
     }
 
     /// Every row.
     pub(crate) async fn fetch_all<'c>(self, on: impl On<'c>) -> Result<Vec<Row>, sqlx::Error> {
+        #[cfg(test)]
+        super::point::pass_by().await;
         let rows: Vec<Row> = run!(
             self.fetch_all(on),
             rows => rows.into_iter().map(Row::Sqlite).collect(),
@@ -145,6 +149,8 @@ impl Query {
         self,
         on: impl On<'c>,
     ) -> Result<Option<Row>, sqlx::Error> {
+        #[cfg(test)]
+        super::point::pass_by().await;
         let row = run!(
             self.fetch_optional(on),
             row => row.map(Row::Sqlite),

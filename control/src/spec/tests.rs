@@ -7,6 +7,7 @@ pub(crate) mod fleet;
 mod late;
 mod news;
 mod packs;
+mod points;
 mod words;
 
 use std::{sync::Arc, time::Duration};
