@@ -261,6 +261,7 @@ pub(crate) fn seen(name: &str, text: &str) {
     settings.add_filter(exact, "2000-00-00T00:00:00.000Z");
     settings.add_filter(r"sha256/[A-Za-z0-9+/]{43}=", "sha256/(pin)");
     settings.add_filter(r"request [0-9A-Z]{26}", "request (id)");
+    settings.add_filter(r#""requestId": "[0-9A-Z]{26}""#, r#""requestId": "(id)""#);
     // Which node comes first differs, too.
     settings.add_filter(r"host-\d", "host-N");
     settings.add_filter(r"whsec_[A-Za-z0-9+/=]+", "whsec_(secret)");
