@@ -23,7 +23,7 @@ use super::{
 use crate::{
     api::error::{Code, ErrorObject},
     clock::Stopwatch,
-    db::Db,
+    db::Conn,
     event::{news::Reading, read::newest_position, watch::Place},
     rollout::board,
 };
@@ -47,11 +47,10 @@ pub(super) struct Pulse {
 
 impl Pulse {
     /// As it is now.
-    pub(super) async fn take(db: &Db, tenant: &TenantId) -> Result<Self, sqlx::Error> {
-        let mut conn = db.reader().begin().await?;
-        let (rollouts, revisions) = board::pulse(&mut conn, tenant).await?;
+    pub(super) async fn take(conn: &mut Conn, tenant: &TenantId) -> Result<Self, sqlx::Error> {
+        let (rollouts, revisions) = board::pulse(conn, tenant).await?;
         Ok(Self {
-            events: newest_position(db, tenant).await?,
+            events: newest_position(conn, tenant).await?,
             rollouts,
             revisions,
         })
@@ -121,14 +120,20 @@ struct Looks {
 }
 
 impl Looks {
+    /// As it is now. Its connection is given back at once: somebody may look for hours.
+    async fn pulse(&self) -> Result<Pulse, sqlx::Error> {
+        let db = &self.operator.app().services.db;
+        let mut conn = db.reader().begin().await?;
+        Pulse::take(&mut conn, &self.tenant).await
+    }
+
     /// What is new; none when nobody may look any more, or the database fails.
     async fn next(&mut self) -> Option<String> {
         if let Some(told) = self.told {
             tokio::time::sleep(PACE.saturating_sub(told.elapsed())).await;
         }
         loop {
-            let pulse = Pulse::take(&self.operator.app().services.db, &self.tenant).await;
-            let pulse = match pulse {
+            let pulse = match self.pulse().await {
                 Ok(pulse) => pulse.to_string(),
                 Err(error) => {
                     tracing::warn!(%error, "a page is left alone: what is new cannot be read");

@@ -111,6 +111,8 @@ pub(super) async fn page(
     let mut conn = db.reader().begin().await.map_err(internal)?;
     let history = board::history(&mut conn, &tenant, &id).await;
     let history = history.map_err(internal)?;
+    // Whoever waits for a second connection with one in his hands may wait for somebody who does the same.
+    drop(conn);
     let about = asked.parsed::<RolloutId>("rollout");
     let about = about.or_else(|| history.first().map(|newest| newest.rollout.clone()));
     let name = found.labels.get("hostname").cloned();

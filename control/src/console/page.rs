@@ -100,7 +100,7 @@ impl Page {
             title: title.into(),
             tenant: tenant.clone(),
             // Before anything else is read: what is committed in between is new.
-            pulse: Pulse::take(&services.db, tenant).await.map_err(internal)?,
+            pulse: Pulse::take(&mut conn, tenant).await.map_err(internal)?,
             tenants: board::tenants(&mut conn).await.map_err(internal)?,
             user: operator.name().to_owned(),
             form: operator.form_token(),

@@ -9,7 +9,7 @@ use super::filter::{Filter, is_administration};
 use crate::{
     api::event::Event,
     db::{
-        Db, Row,
+        Conn, Db, Row,
         column::{json, moment, number, parsed, signed},
         query, query_scalar,
     },
@@ -119,12 +119,15 @@ impl Scope {
 }
 
 /// The position of the tenant's newest event; 0 where there is none.
-pub(crate) async fn newest_position(db: &Db, tenant: &TenantId) -> Result<u64, sqlx::Error> {
+pub(crate) async fn newest_position(
+    conn: &mut Conn,
+    tenant: &TenantId,
+) -> Result<u64, sqlx::Error> {
     let newest: Option<i64> = query_scalar(
         "SELECT position FROM events WHERE tenant = $1 ORDER BY position DESC LIMIT 1",
     )
     .bind(tenant.as_str())
-    .fetch_optional(db.reader())
+    .fetch_optional(conn)
     .await?;
     Ok(newest
         .and_then(|newest| newest.try_into().ok())
@@ -209,14 +212,15 @@ mod tests {
             (kinds, newest.next),
             (vec!["token.created", "node.offline"], 6)
         );
+        let mut conn = db.reader().begin().await.unwrap();
         assert_eq!(
-            newest_position(&db, &"acme".parse().unwrap())
+            newest_position(&mut conn, &"acme".parse().unwrap())
                 .await
                 .unwrap(),
             6
         );
         assert_eq!(
-            newest_position(&db, &"none".parse().unwrap())
+            newest_position(&mut conn, &"none".parse().unwrap())
                 .await
                 .unwrap(),
             0

@@ -83,7 +83,7 @@ pub(super) async fn watch(
     let reading = db.news().read();
     let position = match last_seen(&headers)?.or(request.after) {
         Some(position) => position,
-        None => read::newest_position(&db, &tenant)
+        None => newest(&db, &tenant)
             .await
             .map_err(|error| ErrorObject::internal(&error))?,
     };
@@ -119,6 +119,14 @@ pub(super) async fn watch(
     headers.insert(unbuffered, HeaderValue::from_static("no"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(answer)
+}
+
+async fn newest(
+    db: &crate::db::Db,
+    tenant: &bc_protocol::id::TenantId,
+) -> Result<u64, sqlx::Error> {
+    let mut conn = db.reader().begin().await?;
+    read::newest_position(&mut conn, tenant).await
 }
 
 /// As whom the caller reads a tenant's events.

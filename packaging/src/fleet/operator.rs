@@ -69,10 +69,12 @@ impl Operator {
         let output = self.try_run(args)?;
         ensure!(
             output.status.success(),
-            "better-compute {} ended with {}: {}",
+            "better-compute {} ended with {}: {}{}",
             args.join(" "),
             output.status,
-            String::from_utf8_lossy(&output.stderr)
+            String::from_utf8_lossy(&output.stderr),
+            // A command that found something wrong, such as `doctor`, has said so as its answer.
+            String::from_utf8_lossy(&output.stdout)
         );
         Ok(output)
     }

@@ -109,3 +109,15 @@ async fn start(programs: build::Programs, binaries: &Path) -> Fleet {
     fleet.online(5, Duration::from_secs(120)).await.unwrap();
     fleet
 }
+
+impl Drop for House {
+    #[expect(
+        clippy::print_stderr,
+        reason = "a page that failed says only that control's log tells more"
+    )]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.fleet.logs());
+        }
+    }
+}

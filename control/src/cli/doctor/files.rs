@@ -44,8 +44,9 @@ fn config(settings: &Settings, path: &Path, to: &mut Findings) {
     to.good(CHECK, format!("{shown}, {context}"));
 }
 
-/// The mode of a file that others than its owner can read or write.
+/// The mode of a file that others than its owner can read or write. What is no file, such as `/dev/null`, keeps nothing.
 fn open_to_others(path: &Path) -> Option<u32> {
-    let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    let found = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    let mode = found.permissions().mode() & 0o777;
     (mode & 0o077 != 0).then_some(mode)
 }
