@@ -45,6 +45,7 @@ async fn an_operator_sees_what_runs_why_it_waits_and_stops_it() {
     let good = story::sees_a_rollout_begin(&browser, &house).await;
     story::pauses_and_resumes(&browser, &house, &good).await;
     story::reasons_stay_text_and_break_no_layout(&browser, &house, &good).await;
+    story::many_look_at_once(&browser, &house, &good).await;
     story::aborts(&browser, &house, &good).await;
     let bad = story::sees_why_a_release_failed(&browser, &house).await;
     accessible::everybody_can_use_it(&browser, &house, &bad).await;

@@ -207,6 +207,17 @@ pub(crate) async fn reasons_stay_text_and_break_no_layout(
     );
 }
 
+/// More people than the database has connections for readers.
+pub(crate) async fn many_look_at_once(browser: &Browser, house: &House, id: &str) {
+    browser
+        .open(&house.page(&format!("rollouts/{id}")))
+        .await
+        .unwrap();
+    let looks = "return Promise.all(Array.from({length: 24}, () => fetch(location.href).then(page => page.status)))";
+    let seen = browser.script(looks).await.unwrap();
+    assert_eq!(seen, json!([200; 24].to_vec()));
+}
+
 pub(crate) async fn aborts(browser: &Browser, house: &House, id: &str) {
     browser
         .open(&house.page(&format!("rollouts/{id}")))
