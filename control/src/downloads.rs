@@ -175,9 +175,40 @@ impl From<DownloadError> for ErrorObject {
             DownloadError::Elsewhere => Self::new(Code::Unsupported, error),
             DownloadError::Release(error) => error.into(),
             DownloadError::Upload(error) => Self::invalid("body", error),
+            // A release is registered before its files are put there: that is no fault of anybody's yet.
+            DownloadError::File(FileError::Absent { .. }) => Self::absent(),
+            #[cfg(feature = "blob")]
+            DownloadError::Store(BlobError::Absent { .. }) => Self::absent(),
             #[cfg(feature = "blob")]
             DownloadError::Store(_) => Self::internal(&error),
             DownloadError::File(_) | DownloadError::Io(_) => Self::internal(&error),
+        }
+    }
+}
+
+impl ErrorObject {
+    /// The release lists the file, and control does not have it. Where control keeps files is nobody else's business.
+    fn absent() -> Self {
+        let sentence = "expected a file that somebody has published here, found none yet";
+        Self::new(Code::NotFound, sentence).with("reason", "absent")
+    }
+}
+
+impl DownloadError {
+    /// Whether the file is one that the release lists and that nobody has put there.
+    pub(crate) fn is_absence(&self) -> bool {
+        match self {
+            Self::File(FileError::Absent { .. }) => true,
+            #[cfg(feature = "blob")]
+            Self::Store(BlobError::Absent { .. }) => true,
+            #[cfg(feature = "blob")]
+            Self::Store(_) => false,
+            Self::File(_)
+            | Self::Unknown
+            | Self::Elsewhere
+            | Self::Release(_)
+            | Self::Upload(_)
+            | Self::Io(_) => false,
         }
     }
 }

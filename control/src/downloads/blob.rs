@@ -48,7 +48,13 @@ pub(crate) enum BlobError {
         /// Why.
         source: Box<object_store::Error>,
     },
-    /// It failed, or has no such object.
+    /// Nobody has put it there yet.
+    #[error("expected an object at {path}, found none")]
+    Absent {
+        /// The object.
+        path: Path,
+    },
+    /// It failed.
     #[error("the store of binaries failed")]
     Store(#[source] Box<object_store::Error>),
     /// Its bytes are not those that were signed.
@@ -106,7 +112,11 @@ impl Blob {
         artifact: &Artifact,
     ) -> Result<Object, BlobError> {
         let path = self.path(version, artifact.name());
-        let meta = self.store.head(&path).await?;
+        let meta = match self.store.head(&path).await {
+            Ok(meta) => meta,
+            Err(object_store::Error::NotFound { .. }) => return Err(BlobError::Absent { path }),
+            Err(error) => return Err(error.into()),
+        };
         let differs = |expected: String, found: String| BlobError::Differs {
             path: path.clone(),
             expected,

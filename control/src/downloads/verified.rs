@@ -36,7 +36,13 @@ pub(super) struct Verified {
 /// Why a file is not served. Operators have to mend the folder.
 #[derive(Debug, Error)]
 pub(crate) enum FileError {
-    /// It cannot be read, or is not there.
+    /// Nobody has put it there yet.
+    #[error("expected a file at {}, found none", path.display())]
+    Absent {
+        /// The path.
+        path: PathBuf,
+    },
+    /// It cannot be read.
     #[error("cannot read {}", path.display())]
     Io {
         /// The file.
@@ -69,7 +75,13 @@ impl Verified {
             path: path.to_owned(),
             source,
         };
-        let file = File::open(path).await.map_err(io)?;
+        let file = File::open(path).await.map_err(|source| {
+            if source.kind() == io::ErrorKind::NotFound {
+                let path = path.to_owned();
+                return FileError::Absent { path };
+            }
+            io(source)
+        })?;
         let metadata = file.metadata().await.map_err(io)?;
         if !metadata.is_file() {
             return Err(FileError::NoFile {

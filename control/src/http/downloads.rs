@@ -4,7 +4,7 @@ use axum::{
     Json,
     body::Body,
     extract::{Path, State},
-    http::HeaderMap,
+    http::{HeaderMap, Method},
     response::Response,
 };
 
@@ -28,12 +28,21 @@ use crate::{
 pub(super) async fn serve(
     State(app): State<Shared>,
     Path((version, platform)): Path<(String, String)>,
+    method: Method,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let downloads = app.downloads.as_ref().ok_or(DownloadError::Unknown)?;
-    let (opened, artifact) = downloads
+    let opened = downloads
         .open(&app.services.db, &app.services.trust, (&version, &platform))
-        .await?;
+        .await;
+    // Who only asks whether it is there is about to bring it. Who fetches it is a node that will wait for it.
+    if let Err(error) = &opened
+        && error.is_absence()
+        && method == Method::GET
+    {
+        tracing::warn!(error = %error, "a node asks for a binary that nobody has published");
+    }
+    let (opened, artifact) = opened?;
     Ok(answer(opened, &artifact, &headers).await?)
 }
 
@@ -75,7 +84,10 @@ pub(super) fn described() -> PathItem {
         .response("200", bytes("The whole file."))
         .response("206", bytes("The range."))
         .response("304", bytes("The caller has it."))
-        .response("404", bytes("No registered release lists it."))
+        .response(
+            "404",
+            bytes("No registered release lists it, or nobody has published it yet."),
+        )
         .response("416", bytes("The file has no such range."));
     let upload = OperationBuilder::new()
         .tag("downloads")

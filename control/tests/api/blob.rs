@@ -48,7 +48,8 @@ async fn what_is_published_lies_in_the_store_and_is_served_from_there() {
     assert_eq!(server.register(&release.manifest()).await.0, 200);
     // Nothing there yet: control's own words, and none of the store's.
     let (status, error) = read(server.get(PATH).send().await.unwrap()).await;
-    assert_eq!(status, 500);
+    assert_eq!(status, 404);
+    assert_eq!(error["error"]["details"]["reason"], "absent", "{error}");
     assert!(!error.to_string().contains("releases"), "{error}");
 
     let mut flipped = release.bytes.clone();
