@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::{
     body::Body,
     extract::{MatchedPath, Request, State},
-    http::{HeaderName, HeaderValue, Method},
+    http::{HeaderName, HeaderValue, Method, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -63,7 +63,7 @@ pub(super) async fn frame(State(app): State<Shared>, request: Request, next: Nex
             .call_seconds
             .observe(began.elapsed().as_secs_f64());
     }
-    let mut answer = named(answer, &id);
+    let mut answer = kept_to_the_caller(named(answer, &id));
     if let Ok(id) = HeaderValue::from_str(&id) {
         answer.headers_mut().insert(REQUEST_ID, id);
     }
@@ -89,4 +89,20 @@ fn named(mut answer: Response, id: &str) -> Response {
             answer
         }
     }
+}
+
+/// What the API says is for one caller at one time, a token's secret among it: nothing between keeps it, and nobody
+/// takes it for something else than it says. Whoever answers with a file or a page has said so already.
+fn kept_to_the_caller(mut answer: Response) -> Response {
+    let headers = answer.headers_mut();
+    headers
+        .entry(header::X_CONTENT_TYPE_OPTIONS)
+        .or_insert(HeaderValue::from_static("nosniff"));
+    let json = headers.get(header::CONTENT_TYPE);
+    if json.is_some_and(|kind| kind == "application/json") {
+        headers
+            .entry(header::CACHE_CONTROL)
+            .or_insert(HeaderValue::from_static("no-store"));
+    }
+    answer
 }
