@@ -9,6 +9,7 @@ pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod fleet;
 pub(crate) mod freeze;
+pub(crate) mod gateway;
 pub(crate) mod reason;
 pub(crate) mod release;
 pub(crate) mod rollout;

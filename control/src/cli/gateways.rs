@@ -10,7 +10,7 @@ use super::{
     print::{Detail, View},
     sheet::{Cell, Sheet, Tone, second},
 };
-use crate::api::fleet::{Gateways, NewGateway};
+use crate::api::gateway::{Gateways, NewGateway};
 
 mod enrol;
 mod list;

@@ -13,7 +13,7 @@ use url::Url;
 use super::authority::{Authority, AuthorityError, CertifiedKey, RequestError};
 use crate::{
     access::bearer::Bearer,
-    api::fleet::{EnrolGateway, Gateway, JoinGateway, JoinedGateway, NewGateway},
+    api::gateway::{EnrolGateway, Gateway, JoinGateway, JoinedGateway, NewGateway},
     chance,
     clock::Moment,
     db::{

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     access::{action::Action, decide::Resource},
-    api::fleet::{EnrolGateway, Gateways, JoinGateway, JoinedGateway, ListGateways, NewGateway},
+    api::gateway::{EnrolGateway, Gateways, JoinGateway, JoinedGateway, ListGateways, NewGateway},
     clock::Moment,
     fleet::gateway::{self, Enrolment},
 };

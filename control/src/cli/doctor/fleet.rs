@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::Findings;
 use crate::{
     api::{
-        fleet::{Gateways, ListGateways},
         freeze::{FleetSummary, OneFleet},
+        gateway::{Gateways, ListGateways},
         release::{ListReleases, Releases},
     },
     cli::{client::Client, failure::Failure, sheet::second},

@@ -4,7 +4,7 @@ use clap::Args;
 use url::Url;
 
 use crate::{
-    api::fleet::{EnrolGateway, NewGateway},
+    api::gateway::{EnrolGateway, NewGateway},
     cli::{dry::DryRun, exit::Exit, failure::Failure, issued::Destination, online::Online},
 };
 

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::{
-    api::fleet::{Gateways, ListGateways},
+    api::gateway::{Gateways, ListGateways},
     cli::{exit::Exit, failure::Failure, online::Online},
 };
 

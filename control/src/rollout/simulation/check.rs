@@ -1,5 +1,8 @@
 //! What must hold of rows, worked out anew: nothing here asks the planner.
 
+mod gate;
+mod late;
+
 use std::collections::BTreeSet;
 
 use bc_protocol::{
@@ -12,7 +15,6 @@ use crate::{
     api::rollout::{RolloutState, RowState},
     clock::Moment,
     rollout::{
-        late::LatePlan,
         plan::{PlaceMove, Plan, RowChange, Step},
         snapshot::{Head, Scope},
     },
@@ -248,91 +250,6 @@ impl Rows {
         None
     }
 
-    /// 8.3.2: what goes on has not failed too often, and somebody has tried it.
-    fn check_gate(&self, rollout: &RolloutRow, plan: &Plan, started_at: Moment) -> Broken {
-        let starts = plan
-            .rows
-            .iter()
-            .any(|change| matches!(change.step, Step::Start { .. }));
-        let opens = plan.head.wave > rollout.head.wave
-            || (plan.head.state == RolloutState::Completed
-                && rollout.head.state != RolloutState::Completed);
-        if !(starts || opens) || plan.head.state == RolloutState::Paused {
-            return None;
-        }
-        let open = rollout.head.wave;
-        let becomes = |row: &ModelRow, place: u32| {
-            let change = plan.rows.iter().find(|change| change.row.place == place);
-            let change = change
-                .filter(|change| row.state != RowState::Pending || !passes_over(&change.step));
-            change.map_or(row.state, |change| change.step.leads_to(row.state))
-        };
-        let after = (0..)
-            .zip(&rollout.rows)
-            .map(|(place, row)| (row, becomes(row, place)));
-        let states: Vec<_> = after.collect();
-        let of_wave = |wanted: RowState| {
-            states
-                .iter()
-                .filter(|(row, state)| row.wave == open && *state == wanted)
-                .count()
-        };
-        let nodes = states
-            .iter()
-            .filter(|(row, state)| row.wave == open && *state != RowState::Skipped)
-            .count();
-        let failed =
-            of_wave(RowState::Failed) + self.regressed(rollout, (started_at, plan.at)).len();
-        let counted = u64::try_from(failed)
-            .unwrap_or(u64::MAX)
-            .saturating_sub(rollout.head.accepted_failures.into());
-        let allowed = u64::from(rollout.terms.max_failure_ratio.millionths())
-            .saturating_mul(u64::try_from(nodes).unwrap_or(0));
-        let shut = counted > 0 && counted.saturating_mul(1_000_000) > allowed;
-        let tried = states
-            .iter()
-            .any(|(_, state)| *state == RowState::Succeeded)
-            || rollout.head.accepted_untried;
-        broken(
-            "gate",
-            || {
-                format!(
-                    "{counted} of {nodes} nodes of wave {open} have failed at {}, with links {:?}, and the rollout goes on", plan.at, self.context(started_at).links_since
-                )
-            },
-            shut,
-        )
-        .or_else(|| {
-            broken(
-                "gate",
-                || format!("nobody has tried it in wave {open}, and the rollout goes on"),
-                opens && !tried,
-            )
-        })
-    }
-
-    /// Nodes of the open wave that succeeded and went bad.
-    fn regressed(
-        &self,
-        rollout: &RolloutRow,
-        (started_at, at): (Moment, Moment),
-    ) -> BTreeSet<NodeId> {
-        let context = self.context(started_at);
-        let mut nodes = self.unsteady(rollout);
-        for lost in self.lost(rollout) {
-            let away = context.links_since.is_some_and(|links| {
-                lost.since
-                    .max(links)
-                    .plus(std::time::Duration::from_secs(60))
-                    <= at
-            });
-            if away {
-                nodes.insert(lost.node);
-            }
-        }
-        nodes
-    }
-
     /// Of a plan, once it is written.
     pub(super) fn check_after(&self, plan: &Plan, before: Option<&Head>) -> Broken {
         let rollout = self.rollouts.get(&plan.rollout)?;
@@ -437,55 +354,6 @@ impl Rows {
         )
     }
 
-    /// Of a plan for late nodes, before it is written.
-    pub(super) fn check_late_before(&self, plan: &LatePlan) -> Broken {
-        let rollout = self.rollouts.get(&plan.rollout)?;
-        for change in &plan.rows {
-            let node = &change.row.node;
-            if let Step::Start { .. } = change.step {
-                let newest = self.newest_completed(node).map(|newest| &newest.terms.id);
-                let newer = self
-                    .touches(node)
-                    .any(|(other, _)| other.age() > rollout.age());
-                let found = self
-                    .check_startable(node, Scope::NotInMaintenance, plan.rollout.as_str())
-                    .or_else(|| {
-                        broken(
-                            "8.5",
-                            || format!("{node} is late for {newest:?}, not for {}", plan.rollout),
-                            newest != Some(&plan.rollout) || newer,
-                        )
-                    });
-                if found.is_some() {
-                    return found;
-                }
-            }
-            let known = self.late.get(&(plan.rollout.clone(), node.clone()));
-            let own = self
-                .facts
-                .get(node)
-                .and_then(|row| row.facts.last_attempt.as_ref());
-            let own = own.filter(|own| Some(&own.id) == known.map(|known| &known.attempt));
-            let settles =
-                matches!(change.step, Step::Succeed) && change.row.state == RowState::Upgrading;
-            if settles && own.is_none_or(|own| own.outcome != Outcome::Confirmed) {
-                return Some((
-                    "I19",
-                    format!("the late {node} settles by what is said about another attempt"),
-                ));
-            }
-        }
-        None
-    }
-
-    pub(super) fn check_late_after(&self, plan: &LatePlan) -> Broken {
-        let started = plan
-            .rows
-            .iter()
-            .filter(|change| matches!(change.step, Step::Start { .. }));
-        self.check_budgets(started.map(|change| &change.row.pool).collect())
-    }
-
     /// Rollouts in which a node flies.
     fn flights_of(&self, node: &NodeId) -> Vec<&RolloutId> {
         let flies = |row: &&ModelRow| {
@@ -514,20 +382,4 @@ fn works(facts: &Facts) -> bool {
         .filter(|last| last.is_final || last.outcome == Outcome::Confirmed);
     let progress = facts.progress.as_ref().map(|progress| &progress.attempt);
     facts.trial.is_some() || (progress.is_some() && progress != ended.map(|last| &last.id))
-}
-
-/// Who is passed over by the start is passed over after the gate.
-fn passes_over(step: &Step) -> bool {
-    match step {
-        Step::Skip(trouble) => !matches!(
-            trouble.code.as_str(),
-            "removed" | "archived" | "maintenance"
-        ),
-        Step::Start { .. }
-        | Step::RollBack { .. }
-        | Step::Show(_)
-        | Step::Succeed
-        | Step::FinishRollBack
-        | Step::Fail(_) => false,
-    }
 }
