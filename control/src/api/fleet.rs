@@ -197,6 +197,14 @@ pub(crate) struct ListNodes {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<words::PoolId>)]
     pub pool_id: Option<PoolId>,
+    /// Those behind this one, by id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<words::NodeId>)]
+    pub after: Option<NodeId>,
+    /// At most so many, 1 to 10000; all of them where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 10000)]
+    pub limit: Option<u32>,
 }
 
 /// `nodes.get`
@@ -313,6 +321,10 @@ pub(crate) struct Reported {
 pub(crate) struct Nodes {
     /// The nodes, by id.
     pub nodes: Vec<Node>,
+    /// Behind which one the next call goes on; absent where nobody is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<words::NodeId>)]
+    pub next: Option<NodeId>,
 }
 
 /// `tokens.create`

@@ -10,7 +10,7 @@ use bc_protocol::{
 use thiserror::Error;
 
 use crate::{
-    api::fleet::{ListNodes, Node, Reported},
+    api::fleet::{ListNodes, Node, Nodes, Reported},
     clock::Moment,
     db::{
         Db, Row,
@@ -29,6 +29,12 @@ pub(crate) enum NodeError {
     /// The pool that was asked for.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// No page.
+    #[error("expected 1 to {PAGE_MAX}, found {found}")]
+    Limit {
+        /// What was asked for.
+        found: u32,
+    },
     /// Labels that would not fit.
     #[error(
         "expected at most {LABELS_MAX} labels with names of 1 to {LABEL_BYTES_MAX} bytes and values of at most as many, found more or longer ones"
@@ -44,19 +50,36 @@ SELECT n.*, f.online, f.since, f.facts FROM nodes n LEFT JOIN node_facts f ON f.
 WHERE n.removed_at IS NULL AND n.tenant = $1
   AND ($2 IS NULL OR n.pool_id = $2) AND ($3 IS NULL OR n.id = $3) ORDER BY n.id";
 
-/// The tenant's nodes, or those of one pool.
-pub(crate) async fn list(db: &Db, request: &ListNodes) -> Result<Vec<Node>, NodeError> {
+const PAGE: &str = "
+SELECT n.*, f.online, f.since, f.facts FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id
+WHERE n.removed_at IS NULL AND n.tenant = $1
+  AND ($2 IS NULL OR n.pool_id = $2) AND n.id > $3 ORDER BY n.id LIMIT $4";
+
+/// Nodes of one page: some megabytes.
+const PAGE_MAX: u32 = 10_000;
+
+/// The tenant's nodes, or those of one pool; a page of them where a limit is given.
+pub(crate) async fn list(db: &Db, request: &ListNodes) -> Result<Nodes, NodeError> {
+    let limit = match request.limit {
+        Some(limit @ 1..=PAGE_MAX) => i64::from(limit),
+        Some(found) => return Err(NodeError::Limit { found }),
+        None => i64::MAX,
+    };
     if let Some(pool_id) = &request.pool_id {
         let mut conn = db.reader().begin().await?;
         pool::find(&mut conn, &request.tenant_id, pool_id).await?;
     }
-    let rows = query(NODES)
+    let rows = query(PAGE)
         .bind(request.tenant_id.as_str())
         .bind(request.pool_id.as_ref().map(|pool| pool.as_str()))
-        .bind(None::<&str>)
+        .bind(request.after.as_ref().map_or("", |after| after.as_str()))
+        .bind(limit)
         .fetch_all(db.reader())
         .await?;
-    Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+    let nodes: Vec<Node> = rows.iter().map(read).collect::<Result<_, _>>()?;
+    let is_full = i64::try_from(nodes.len()).is_ok_and(|found| found >= limit);
+    let next = nodes.last().filter(|_| is_full).map(|last| last.id.clone());
+    Ok(Nodes { nodes, next })
 }
 
 /// One node.

@@ -131,6 +131,7 @@ impl From<NodeError> for ErrorObject {
         match error {
             NodeError::Sql(_) => Self::internal(&error),
             NodeError::Pool(error) => error.into(),
+            NodeError::Limit { .. } => Self::invalid("limit", error),
             NodeError::Labels => Self::invalid("labels", error),
             NodeError::NotFound => Self::new(Code::NotFound, error),
         }

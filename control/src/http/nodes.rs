@@ -62,8 +62,7 @@ pub(super) async fn list(
 ) -> Result<Json<Nodes>, Refusal> {
     let pools = Resource::Pool(&request.tenant_id, request.pool_id.as_ref());
     caller.may(Action::PoolRead, pools).await?;
-    let nodes = node::list(&app.services.db, &request).await?;
-    Ok(Json(Nodes { nodes }))
+    Ok(Json(node::list(&app.services.db, &request).await?))
 }
 
 pub(super) async fn get(

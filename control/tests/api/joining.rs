@@ -218,3 +218,43 @@ async fn operators_set_labels_and_maintenance() {
     let refused = server.refused("nodes/update", long).await;
     assert_eq!(refused["details"]["field"], "labels");
 }
+
+/// Whoever has a large fleet reads it a page at a time: every node once, and an end that is said.
+#[tokio::test]
+async fn a_fleet_is_read_page_by_page() {
+    let server = Server::start();
+    let (one, two) = (server.pool("one").await, server.pool("two").await);
+    let mut of_one = Vec::new();
+    for (pool, count) in [(&one, 5), (&two, 2)] {
+        let token = join_token(&server, pool, count, 60.0).await;
+        for _ in 0..count {
+            let node = joined(&server, &token).await;
+            if *pool == one {
+                of_one.push(node);
+            }
+        }
+    }
+    of_one.sort_unstable();
+    for (limit, calls) in [(1, 6), (2, 3), (3, 2), (5, 2), (6, 1), (10_000, 1)] {
+        let mut request = json!({ "tenantId": "root", "poolId": one, "limit": limit });
+        let (mut met, mut asked) = (Vec::new(), 0);
+        loop {
+            let page = server.call("nodes/list", request.clone()).await;
+            asked += 1;
+            let nodes = page["nodes"].as_array().unwrap().iter();
+            met.extend(nodes.map(|node| node["id"].as_str().unwrap().to_owned()));
+            if page["next"].is_null() {
+                break;
+            }
+            request["after"] = page["next"].clone();
+        }
+        assert_eq!((&met, asked), (&of_one, calls), "by {limit}");
+    }
+    let all = server
+        .call("nodes/list", json!({ "tenantId": "root" }))
+        .await;
+    assert_eq!(
+        (all["nodes"].as_array().unwrap().len(), all.get("next")),
+        (7, None)
+    );
+}

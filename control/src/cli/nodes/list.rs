@@ -24,6 +24,8 @@ impl List {
         let request = ListNodes {
             tenant_id: online.client.tenant.clone(),
             pool_id,
+            after: None,
+            limit: None,
         };
         online.show::<Nodes>("nodes/list", &request).await
     }
