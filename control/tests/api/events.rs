@@ -8,13 +8,18 @@ use serde_json::{Value, json};
 use crate::server::Server;
 
 /// One watch, read event by event.
-struct Watch {
+pub(crate) struct Watch {
     body: futures_util::stream::BoxStream<'static, reqwest::Result<bytes::Bytes>>,
     text: String,
 }
 
 impl Watch {
-    async fn open(server: &Server, token: &str, body: Value, last: Option<&str>) -> Self {
+    pub(crate) async fn open(
+        server: &Server,
+        token: &str,
+        body: Value,
+        last: Option<&str>,
+    ) -> Self {
         let mut request = server.post("events/watch", token).json(&body);
         if let Some(last) = last {
             request = request.header("last-event-id", last);
@@ -29,7 +34,7 @@ impl Watch {
     }
 
     /// The next event's id and object; nothing where the stream has ended.
-    async fn next(&mut self) -> Option<(String, Value)> {
+    pub(crate) async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let field = |name: &str| {
@@ -211,4 +216,109 @@ async fn an_event_names_the_call_that_caused_it() {
     let events = server.call("events/list", list).await;
     assert_eq!(events["events"][0]["requestId"], request);
     assert_eq!(events["events"][0]["actor"], "admin");
+}
+
+/// The header says where a watcher stopped, and counts more than where he once began.
+#[tokio::test]
+async fn a_watch_resumes_by_its_header_and_filters_by_type_and_subject() {
+    let server = Server::start();
+    let mut pools = Vec::new();
+    for name in ["one", "two", "three"] {
+        pools.push(server.pool(name).await);
+    }
+    let open = async |body: Value, last: Option<&str>| {
+        let mut body = body;
+        body["tenantId"] = json!("root");
+        Watch::open(&server, &server.admin, body, last).await
+    };
+    let name = |event: &(String, Value)| event.1["data"]["name"].as_str().unwrap().to_owned();
+    let mut all = open(json!({ "after": 0 }), None).await;
+    let first = all.next().await.unwrap();
+    assert_eq!((name(&first).as_str(), first.0.as_str()), ("one", "1"));
+    assert_eq!(first.1["position"], 1);
+    let mut later = open(json!({ "after": 0 }), Some("2")).await;
+    assert_eq!(name(&later.next().await.unwrap()), "three");
+    let subject = format!("pool/{}", pools[1]);
+    let mut about = open(json!({ "after": 0, "subject": subject }), None).await;
+    assert_eq!(name(&about.next().await.unwrap()), "two");
+    // Without a word, from now on.
+    let mut new = open(json!({ "types": ["pool.archived"] }), None).await;
+    for pool in &pools {
+        let archive = json!({ "tenantId": "root", "poolId": pool });
+        server.call("pools/archive", archive).await;
+    }
+    assert_eq!(name(&new.next().await.unwrap()), "one");
+    let archived = about.next().await.unwrap();
+    assert_eq!(
+        (name(&archived).as_str(), &archived.1["type"]),
+        ("two", &json!("pool.archived"))
+    );
+}
+
+#[tokio::test]
+async fn a_watch_says_what_it_is_and_refuses_what_no_event_has() {
+    let server = Server::start();
+    let watch = |last: Option<&'static str>| {
+        let watch = server.post("events/watch", &server.admin);
+        let watch = watch.json(&json!({ "tenantId": "root" }));
+        match last {
+            Some(last) => watch.header("last-event-id", last),
+            None => watch,
+        }
+    };
+    let answer = watch(None).send().await.unwrap();
+    for (name, value) in [
+        ("content-type", "text/event-stream"),
+        ("cache-control", "no-store"),
+        ("x-accel-buffering", "no"),
+        ("x-content-type-options", "nosniff"),
+    ] {
+        assert_eq!(answer.headers()[name], value, "{name}");
+    }
+    for last in ["x", "-1", "1.5", "", "18446744073709551616"] {
+        let answer = watch(Some(last)).send().await.unwrap();
+        let (status, error) = crate::server::read(answer).await;
+        assert_eq!(status, 400, "{last}");
+        assert_eq!(
+            error["error"]["details"]["field"], "Last-Event-ID",
+            "{last}: {error}"
+        );
+    }
+}
+
+/// A page is so many rows of the sequence, wanted or not: whoever goes on behind it meets every event once.
+#[tokio::test]
+async fn pages_follow_one_another_without_a_gap_and_without_a_repetition() {
+    let server = Server::start();
+    for number in 0..7 {
+        server.pool(&format!("p{number}")).await;
+        server.token("root", &["compute:pool:read"]).await;
+    }
+    for types in [
+        json!([]),
+        json!(["pool.*"]),
+        json!(["token.created", "pool.created"]),
+    ] {
+        let whole = json!({ "tenantId": "root", "after": 0, "limit": 1000, "types": types });
+        let whole = server.call("events/list", whole).await;
+        let (mut after, mut met) = (0, Vec::new());
+        loop {
+            let page = json!({ "tenantId": "root", "after": after, "limit": 3, "types": types });
+            let page = server.call("events/list", page).await;
+            met.extend(page["events"].as_array().unwrap().clone());
+            let next = page["next"].as_u64().unwrap();
+            if next == after {
+                break;
+            }
+            after = next;
+        }
+        assert_eq!(json!(met), whole["events"], "{types}");
+        assert_eq!(json!(after), whole["next"], "{types}");
+    }
+    // Behind the last there is nothing yet, and the place to go on is the same.
+    for after in [14, 15, u64::from(u32::MAX)] {
+        let page = json!({ "tenantId": "root", "after": after });
+        let page = server.call("events/list", page).await;
+        assert_eq!(page, json!({ "events": [], "next": after }));
+    }
 }

@@ -81,7 +81,7 @@ fn pools() -> Vec<Row> {
             POOL,
             json!({ "poolId": id("pool"), "uses": 1, "expiresInSeconds": 60 }),
         ),
-        ("joinTokens/list", READ, json!({})),
+        ("joinTokens/list", POOL, json!({})),
         (
             "joinTokens/revoke",
             POOL,
@@ -116,7 +116,7 @@ fn tenants() -> Vec<Row> {
         (
             "tokens/create",
             TENANT,
-            json!({ "subject": "eve", "permissions": [READ] }),
+            json!({ "subject": "eve", "permissions": [TENANT] }),
         ),
         ("tokens/list", TENANT, json!({})),
         ("tokens/revoke", TENANT, json!({ "tokenId": id("tok") })),
@@ -155,6 +155,16 @@ async fn every_method_is_there_for_those_who_may_and_for_nobody_else() {
             (401, &json!("UNAUTHENTICATED")),
             "{method}: {error}"
         );
+        // That permission is enough, in the tenant that it is for: what is wrong from here on is something else.
+        let enough = server.token("root", &[permission]).await;
+        let answer = server
+            .post(method, &enough)
+            .json(&body)
+            .send()
+            .await
+            .unwrap();
+        let status = answer.status().as_u16();
+        assert!(![401, 403].contains(&status), "{method}: {status}");
         // A field that nobody knows is named, whoever sends it.
         body["unheardOf"] = json!(1);
         let error = server.refused(method, body.clone()).await;

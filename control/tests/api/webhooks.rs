@@ -16,7 +16,10 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::server::{Server, write_config};
+use crate::{
+    rows,
+    server::{Server, write_config},
+};
 
 const LOOPBACK: &str = "webhooks = { allow_networks = [\"127.0.0.0/8\"] }";
 
@@ -158,6 +161,75 @@ async fn an_event_is_sent_signed_and_once_where_it_is_taken() {
     assert_eq!(list, json!({ "webhooks": [] }));
 }
 
+/// How a secret is changed: the new webhook beside the old one, then without it. What comes twice has one id, and each
+/// message is signed with the secret of its own webhook alone.
+#[tokio::test]
+async fn a_secret_is_replaced_by_a_second_webhook_and_nothing_is_missed() {
+    let (server, receiver) = (start(), Receiver::start(good).await);
+    let old = hook(&server, &receiver.url, &["pool.*"]).await;
+    server.pool("before").await;
+    receiver.wait(1).await;
+    let new = hook(&server, &receiver.url, &["pool.*"]).await;
+    assert_ne!(old["secret"], new["secret"]);
+    server.pool("between").await;
+    receiver.wait(3).await;
+    let delete = json!({ "tenantId": "root", "webhookId": old["id"] });
+    server.call("webhooks/delete", delete).await;
+    server.pool("after").await;
+    let got = receiver.wait(4).await;
+    let is_signed = |message: &Message, by: &Value| {
+        let oracle = standardwebhooks::Webhook::new(by["secret"].as_str().unwrap()).unwrap();
+        oracle.verify(&message.1, &message.0).is_ok()
+    };
+    let signers = |message: &Message| [is_signed(message, &old), is_signed(message, &new)];
+    assert_eq!(signers(&got[0]), [true, false]);
+    let mut both = [signers(&got[1]), signers(&got[2])];
+    both.sort_unstable();
+    assert_eq!(both, [[false, true], [true, false]]);
+    assert_eq!(id(&got[1]), id(&got[2]));
+    assert_eq!(signers(&got[3]), [false, true]);
+    let body: Value = serde_json::from_slice(&got[3].1).unwrap();
+    assert_eq!(body["data"]["data"]["name"], "after");
+    // A receiver that looks at the clock takes it: the time of the attempt, not of the event.
+    let at: i64 = got[3].0["webhook-timestamp"]
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    assert!((i64::try_from(now.unwrap().as_secs()).unwrap() - at).abs() < 120);
+    assert_eq!(got[3].0["content-type"], "application/json");
+    let fields: Vec<&String> = body.as_object().unwrap().keys().collect();
+    assert_eq!(fields, ["data", "timestamp", "type"]);
+}
+
+#[tokio::test]
+async fn deliveries_are_listed_newest_first_and_no_more_than_asked_for() {
+    let (server, receiver) = (start(), Receiver::start(good).await);
+    let hook = hook(&server, &receiver.url, &["pool.*"]).await;
+    for name in ["one", "two", "three"] {
+        server.pool(name).await;
+    }
+    receiver.wait(3).await;
+    let listed = deliveries(&server, &hook).await;
+    let positions: Vec<u64> = listed
+        .iter()
+        .map(|one| one["position"].as_u64().unwrap())
+        .collect();
+    assert!(
+        positions.is_sorted_by(|one, next| one > next),
+        "{positions:?}"
+    );
+    assert_eq!(positions.len(), 3);
+    let two = json!({ "tenantId": "root", "webhookId": hook["id"], "limit": 2 });
+    let two = server.call("webhooks/deliveries", two).await;
+    assert_eq!(two["deliveries"].as_array().unwrap().len(), 2);
+    assert_eq!(two["deliveries"][0]["eventId"], listed[0]["eventId"]);
+    let events = json!({ "tenantId": "root", "types": ["pool.*"] });
+    let events = server.call("events/list", events).await;
+    assert_eq!(events["events"][2]["id"], listed[0]["eventId"]);
+}
+
 // I30
 #[tokio::test]
 async fn a_failing_receiver_gets_it_again_under_the_same_id() {
@@ -230,26 +302,7 @@ async fn killed_between_send_and_mark_it_is_sent_again_under_the_same_id() {
 
 fn expire(dir: &std::path::Path) {
     let sql = "UPDATE webhook_deliveries SET due_at = 0 WHERE state = 'pending'";
-    if crate::postgres::edit(dir, sql) {
-        return;
-    }
-    let runtime = std::thread::spawn({
-        let path = dir.join("data/control.db");
-        move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
-            runtime.block_on(async {
-                let url = format!("sqlite://{}", path.display());
-                let pool = sqlx::SqlitePool::connect(&url).await.unwrap();
-                let done = sqlx::query(sql).execute(&pool).await.unwrap();
-                assert_eq!(done.rows_affected(), 1);
-                pool.close().await;
-            });
-        }
-    });
-    runtime.join().unwrap();
+    rows::say(dir, sql, sql);
 }
 
 #[tokio::test]

@@ -1,3 +1,5 @@
+mod told;
+
 use bc_protocol::{
     digest::Sha256,
     id::{AttemptId, GatewayId, NodeId, SessionId},

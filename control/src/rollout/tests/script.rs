@@ -174,6 +174,12 @@ fn obey(world: &mut World, names: &Names, command: &str) -> Result<Vec<Plan>, St
             world.freeze = None;
             return Ok(vec![]);
         }
+        "control" => {
+            assert_eq!(what, "restarts", "control does nothing else");
+            world.context.started_at = world.now;
+            world.context.links_since = Some(world.now);
+            return Ok(vec![]);
+        }
         "links" => {
             world.context.links_since = (what == "up").then_some(world.now);
             return Ok(vec![]);

@@ -347,3 +347,30 @@ async fn a_node_is_in_one_rollout_at_a_time() {
         (1, 2)
     );
 }
+
+/// Whoever runs the release already, confirmed, has nothing left to do: not even a place is taken for him.
+#[tokio::test]
+async fn nodes_that_run_the_release_already_start_as_succeeded() {
+    let mut fleet = Fleet::of(&[(4, 1_000_000)]).await;
+    let two = CreateRollout {
+        node_ids: Some(fleet.nodes[..2].to_vec()),
+        ..request("1.1.0")
+    };
+    service::create(&fleet.services, "alice", two)
+        .await
+        .unwrap();
+    for _ in 0..4 {
+        fleet.pass().await;
+        fleet.nodes_obey().await;
+    }
+    fleet.pass().await;
+    let all = fleet.create("1.1.0").await.unwrap();
+    let all = fleet.get(&all.id).await;
+    let mut succeeded = states(&all, RowState::Succeeded);
+    succeeded.sort_unstable();
+    let mut expected = fleet.nodes[..2].to_vec();
+    expected.sort_unstable();
+    assert_eq!(succeeded, expected);
+    assert_eq!(states(&all, RowState::Pending).len(), 2);
+    assert_eq!(fleet.count("disruptions").await, 0);
+}

@@ -235,3 +235,27 @@ fn nodes_have_time_to_come_back_once_a_gateway_is_linked_again() {
         ",
     );
 }
+
+/// A process that has just started has seen nobody come back yet.
+#[test]
+fn nobody_is_passed_over_by_a_process_that_has_just_started() {
+    check(
+        "
+        pools a=2
+        waves=100
+          a1 upgrading from 1.0.0
+        a2 leaves
+        +10m
+        control restarts
+        a1 obeys
+          a1 succeeded
+        why
+          a2: offline for 600s
+          next in 360s: OfflineTooLong
+        +359s
+        +1s
+          a2 skipped, offline: the node has been offline since 2001-09-09T01:46:40.000Z
+          rollout.completed, wave 0
+        ",
+    );
+}

@@ -151,3 +151,47 @@ fn the_last_wave_with_nodes_is_the_last() {
         ",
     );
 }
+
+/// A wave that settles while the rollout is paused soaks all the same: whoever resumes it later waits no longer for that.
+#[test]
+fn a_soak_runs_during_a_pause() {
+    check(
+        "
+        pools a=2
+        waves=50,100 soak=60s
+          a1 upgrading from 1.0.0
+        pause lunch
+          rollout.paused: lunch
+        a1 obeys
+          a1 succeeded
+        +40s
+        resume
+          rollout.resumed, wave 0
+        why
+          all: soaking for 20s
+          next in 20s: SoakOver
+        +20s
+          rollout.wave, wave 1
+          a2 upgrading from 1.0.0
+        ",
+    );
+}
+
+#[test]
+fn a_wave_that_started_nothing_does_not_soak() {
+    check(
+        r#"
+        pools a=3
+        waves=33,66,100 soak=600s
+          a1 upgrading from 1.0.0
+        a2 arch riscv64
+        a1 obeys
+          a1 succeeded
+        +10m
+          rollout.wave, wave 1
+          a2 skipped, platform: expected x86_64 or aarch64 in the label cpu.arch, found "riscv64"
+          rollout.wave, wave 2
+          a3 upgrading from 1.0.0
+        "#,
+    );
+}

@@ -7,12 +7,12 @@ use proptest::prelude::*;
 
 use super::maintain;
 use crate::{
-    api::rollout::{AbortRollout, CreateRollout, OneRollout, RolloutState},
+    api::rollout::{AbortRollout, CreateRollout, OneRollout},
     clock::Moment,
     db::{query, query_scalar},
     fleet::{change, disruption},
     rollout::service,
-    spec::tests::fleet::{BAD, Fleet, request},
+    spec::tests::fleet::{Fleet, request},
 };
 
 #[derive(Clone, Debug)]
