@@ -112,3 +112,44 @@ fn a_server_that_is_not_there_is_told() {
         "{said}"
     );
 }
+
+/// What the guide says of a restored database is what is done here: positions of events, specs and links go on above
+/// those that may have been given out since the copy.
+#[tokio::test]
+async fn a_database_that_was_restored_goes_on_above_what_was_given_out() {
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    cluster.create("bc", "template1");
+    let folder = || {
+        let dir = tempfile::tempdir().unwrap();
+        let line = format!("database_url = {:?}\n", cluster.url("bc"));
+        write_config(dir.path(), &line);
+        dir
+    };
+    let server = Server::start_in(folder());
+    server.pool("kept").await;
+    let dir = server.kill();
+    // As a copy and its restoration.
+    cluster.create("copy", "bc");
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/docs/backup.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let said = guide.lines().find(|line| line.starts_with("psql ")).unwrap();
+    let server = Server::start_in(dir);
+    server.pool("lost").await;
+    let list = serde_json::json!({ "tenantId": "root" });
+    let lost = server.call("events/list", list.clone()).await;
+    let dir = server.kill();
+    cluster.sql("copy", said.split('\'').nth(1).unwrap());
+    let config = std::fs::read_to_string(dir.path().join("control.toml")).unwrap();
+    let (old, new) = (cluster.url("bc"), cluster.url("copy"));
+    std::fs::write(dir.path().join("control.toml"), config.replace(&old, &new)).unwrap();
+    let server = Server::start_in(dir);
+    let pools = server.call("pools/list", list.clone()).await;
+    assert_eq!(pools["pools"].as_array().unwrap().len(), 1, "{pools}");
+    server.pool("new").await;
+    let mut after = list;
+    after["after"] = lost["next"].clone();
+    let new = server.call("events/list", after).await;
+    assert_eq!(new["events"][0]["data"]["name"], "new", "{new}");
+}

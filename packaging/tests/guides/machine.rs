@@ -27,6 +27,7 @@ const OTHERS: [&str; 24] = [
     "mv",
     "openssl",
     "pg_dump",
+    "pg_restore",
     "psql",
     "rm",
     "sed",
