@@ -7,11 +7,16 @@
 //! cuts, jumping clocks, processes that stand still and go on. After every step it looks at what must hold; once the
 //! faults stop, everybody has to arrive. Deliberate mistakes show that it would notice.
 
+mod brief;
+mod connections;
 mod hands;
+mod links;
+mod parts;
+mod passes;
 mod planted;
 mod scenario;
+mod strikes;
 mod verdict;
-mod wire;
 mod world;
 
 use std::{
