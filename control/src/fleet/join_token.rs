@@ -3,6 +3,7 @@
 //! Takes a tenant's wishes, gives its tokens without their secrets. A token that is taken back lets nobody in from the
 //! commit on, not even with a key that it let in before.
 
+use bc_protocol::id::PoolId;
 use serde_json::json;
 
 use super::join::JoinError;
@@ -33,6 +34,16 @@ pub(crate) async fn list(db: &Db, request: &ListJoinTokens) -> Result<Vec<JoinTo
     .fetch_all(&mut conn)
     .await?;
     Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+}
+
+/// The pool of a token of the tenant, for whoever decides who may.
+pub(crate) async fn pool_of(db: &Db, request: &OneJoinToken) -> Result<Option<PoolId>, JoinError> {
+    let row = query("SELECT pool_id FROM join_tokens WHERE id = $1 AND tenant = $2")
+        .bind(request.join_token_id.as_str())
+        .bind(request.tenant_id.as_str())
+        .fetch_optional(db.reader())
+        .await?;
+    Ok(row.as_ref().map(|row| parsed(row, "pool_id")).transpose()?)
 }
 
 /// Takes a token back. Repeated, it answers the same.

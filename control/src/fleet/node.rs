@@ -3,7 +3,7 @@
 //! Takes a tenant and a choice, gives what the nodes last said. Changes nothing.
 
 use bc_protocol::{
-    id::{NodeId, TenantId},
+    id::{NodeId, PoolId, TenantId},
     limits::{LABEL_BYTES_MAX, LABELS_MAX},
     session::Facts,
 };
@@ -92,6 +92,20 @@ pub(crate) async fn get(db: &Db, tenant: &TenantId, node: &NodeId) -> Result<Nod
         .await?
         .ok_or(NodeError::NotFound)?;
     Ok(read(&row)?)
+}
+
+/// The pool of a node of the tenant, a removed one too, for whoever decides who may.
+pub(crate) async fn pool_of(
+    db: &Db,
+    tenant: &TenantId,
+    node: &NodeId,
+) -> Result<Option<PoolId>, NodeError> {
+    let row = query("SELECT pool_id FROM nodes WHERE id = $1 AND tenant = $2")
+        .bind(node.as_str())
+        .bind(tenant.as_str())
+        .fetch_optional(db.reader())
+        .await?;
+    Ok(row.as_ref().map(|row| parsed(row, "pool_id")).transpose()?)
 }
 
 /// Removed nodes, the newest first, for gateways to refuse. Beyond the bound, which keeps the list within a frame, a

@@ -41,9 +41,10 @@ pub(super) async fn revoke(
     caller: Caller,
     Input(request): Input<OneJoinToken>,
 ) -> Result<Json<JoinToken>, Refusal> {
-    let pools = Resource::Pool(&request.tenant_id, None);
-    caller.may(Action::PoolAdmin, pools).await?;
     let db = &app.services.db;
+    let pool = join_token::pool_of(db, &request).await?;
+    let pool = Resource::Pool(&request.tenant_id, pool.as_ref());
+    caller.may(Action::PoolAdmin, pool).await?;
     let token = join_token::revoke(db, caller.name(), &request, Moment::now()).await?;
     Ok(Json(token))
 }

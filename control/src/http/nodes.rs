@@ -1,6 +1,7 @@
 //! `nodes.*`
 
 use axum::{Json, extract::State};
+use bc_protocol::id::{NodeId, TenantId};
 
 use super::{
     Shared,
@@ -70,8 +71,13 @@ pub(super) async fn get(
     caller: Caller,
     Input(request): Input<OneNode>,
 ) -> Result<Json<Node>, Refusal> {
-    let pools = Resource::Pool(&request.tenant_id, None);
-    caller.may(Action::PoolRead, pools).await?;
+    may(
+        &app,
+        &caller,
+        Action::PoolRead,
+        (&request.tenant_id, &request.node_id),
+    )
+    .await?;
     let node = node::get(&app.services.db, &request.tenant_id, &request.node_id).await?;
     Ok(Json(node))
 }
@@ -81,8 +87,13 @@ pub(super) async fn update(
     caller: Caller,
     Input(request): Input<UpdateNode>,
 ) -> Result<Json<Node>, Refusal> {
-    let pools = Resource::Pool(&request.tenant_id, None);
-    caller.may(Action::PoolAdmin, pools).await?;
+    may(
+        &app,
+        &caller,
+        Action::PoolAdmin,
+        (&request.tenant_id, &request.node_id),
+    )
+    .await?;
     let db = &app.services.db;
     let node = change::update(db, caller.name(), &request, Moment::now()).await?;
     // A node that went into maintenance leaves the rollouts that it waits in.
@@ -95,12 +106,29 @@ pub(super) async fn remove(
     caller: Caller,
     Input(request): Input<OneNode>,
 ) -> Result<Json<RemovedNode>, Refusal> {
-    let pools = Resource::Pool(&request.tenant_id, None);
-    caller.may(Action::PoolAdmin, pools).await?;
+    may(
+        &app,
+        &caller,
+        Action::PoolAdmin,
+        (&request.tenant_id, &request.node_id),
+    )
+    .await?;
     let db = &app.services.db;
     let removed = change::remove(db, caller.name(), &request, Moment::now()).await?;
     app.services.tell_removed(&removed.id);
     // Its rows settle, and its place is free for another.
     app.services.waker.wake();
     Ok(Json(removed))
+}
+
+/// Goes on only if the caller may do this to the node's pool; of a node that is not there, to all of them.
+async fn may(
+    app: &Shared,
+    caller: &Caller,
+    action: Action,
+    (tenant, node): (&TenantId, &NodeId),
+) -> Result<(), Refusal> {
+    let pool = node::pool_of(&app.services.db, tenant, node).await?;
+    let pool = Resource::Pool(tenant, pool.as_ref());
+    caller.may(action, pool).await
 }

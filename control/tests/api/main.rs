@@ -24,6 +24,7 @@ mod input;
 mod joining;
 mod limits;
 mod methods;
+mod pools;
 mod postgres;
 mod releases;
 mod rollouts;
