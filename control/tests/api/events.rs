@@ -52,7 +52,7 @@ impl Watch {
                 }
                 continue;
             }
-            let piece = tokio::time::timeout(Duration::from_secs(20), self.body.next());
+            let piece = tokio::time::timeout(Duration::from_secs(120), self.body.next());
             match piece.await.unwrap() {
                 Some(Ok(piece)) => self.text.push_str(std::str::from_utf8(&piece).unwrap()),
                 Some(Err(_)) | None => return None,

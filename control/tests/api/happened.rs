@@ -46,6 +46,24 @@ impl Names {
         body
     }
 
+    /// What an id is of can be seen by its beginning, in logs and tables too.
+    fn have_their_prefixes(&self) {
+        for (name, prefix) in [
+            ("pool", "pool_"),
+            ("node", "node_"),
+            ("token", "bcjt_"),
+            ("gateway", "gw_"),
+            ("api", "tok_"),
+            ("hook", "whk_"),
+            ("workflow", "wf_"),
+            ("command", "cmd_"),
+            ("rollout", "rollout_"),
+        ] {
+            let id = &self.0[name];
+            assert!(id.starts_with(prefix), "{name}: {id}");
+        }
+    }
+
     fn keep(&mut self, cause: &Cause, answer: &Value) {
         let id = answer
             .get("nodeId")
@@ -134,9 +152,11 @@ async fn each_call_causes_its_event_and_the_guide_knows_it() {
         };
         assert_eq!(event["actor"], actor, "{event}");
         assert!(event["requestId"].is_string(), "{event}");
+        assert!(event["id"].as_str().unwrap().starts_with("evt_"), "{event}");
         is_documented(event, &types);
         seen.insert(cause.kind.to_owned());
     }
+    names.have_their_prefixes();
     seen.extend(OF_SESSIONS.map(str::to_owned));
     seen.extend(OF_THE_CONSOLE.map(str::to_owned));
     seen.extend(BY_ITSELF.map(str::to_owned));

@@ -134,7 +134,10 @@ async fn a_database_that_was_restored_goes_on_above_what_was_given_out() {
     cluster.create("copy", "bc");
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/docs/backup.md");
     let guide = std::fs::read_to_string(guide).unwrap();
-    let said = guide.lines().find(|line| line.starts_with("psql ")).unwrap();
+    let said = guide
+        .lines()
+        .find(|line| line.starts_with("psql "))
+        .unwrap();
     let server = Server::start_in(dir);
     server.pool("lost").await;
     let list = serde_json::json!({ "tenantId": "root" });

@@ -196,8 +196,18 @@ async fn lists_of_rollouts_hold_the_newest_first() {
     fleet(&server, 1).await;
     let mut made = Vec::new();
     for _ in 0..3 {
-        let create = json!({ "tenantId": "root", "version": "1.0.0" });
-        let rollout = server.call("rollouts/create", create).await;
+        let mut create = json!({ "tenantId": "root", "version": "1.0.0", "soakSeconds": 0.5 });
+        create["upgradeTimeoutSeconds"] = json!(60.25);
+        create["maxFailureRatio"] = json!(0.000001);
+        create["waves"] = json!([0.0001, 12.5, 100]);
+        let rollout = server.call("rollouts/create", create.clone()).await;
+        // Fractions stay what they are.
+        for field in ["soakSeconds", "upgradeTimeoutSeconds", "maxFailureRatio"] {
+            assert_eq!(rollout[field], create[field], "{field}");
+        }
+        let waves = rollout["waves"].as_array().unwrap().iter();
+        let waves: Vec<f64> = waves.map(|wave| wave.as_f64().unwrap()).collect();
+        assert_eq!(waves, [0.0001, 12.5, 100.0]);
         let this = json!({ "tenantId": "root", "rolloutId": rollout["id"] });
         server.call("rollouts/abort", this).await;
         made.insert(0, rollout["id"].clone());

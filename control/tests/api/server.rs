@@ -82,7 +82,7 @@ impl Server {
                 .unwrap();
         });
         let client = Client::builder()
-            .timeout(Duration::from_secs(20))
+            .timeout(Duration::from_secs(120))
             .tls_danger_accept_invalid_certs(true)
             .build()
             .unwrap();

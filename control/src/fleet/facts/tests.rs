@@ -318,52 +318,6 @@ async fn strangers_and_removed_nodes_are_named_and_not_stored() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_ends_is_told_once() {
-    let (db, _dir) = fleet().await;
-    let batch = [
-        opened(1),
-        report_with(1, 1, attempt("x", Outcome::Failed, false)),
-        report_with(1, 2, attempt("x", Outcome::Failed, true)),
-        report_with(1, 3, attempt("x", Outcome::Failed, true)),
-        report_with(1, 4, attempt("y", Outcome::Cancelled, true)),
-        report_with(1, 5, attempt("z", Outcome::Confirmed, true)),
-        opened_with(2, 0, attempt("z", Outcome::Confirmed, true)),
-    ];
-    say(&db, "a", &batch).await;
-    assert_eq!(
-        events(&db).await,
-        ["node.online", "node.upgrade-failed", "node.upgraded"]
-    );
-}
-
-#[tokio::test]
-async fn two_daemons_with_one_credential_are_told_of_now_and_then() {
-    let (db, _dir) = fleet().await;
-    link(&db, "a").await;
-    let of = |connect_seq, daemon| {
-        let started = Some([daemon; 16].into());
-        let facts = Facts {
-            started,
-            ..facts(connect_seq)
-        };
-        opened_with(connect_seq, 0, facts)
-    };
-    // A daemon that starts again, and loses its session in between.
-    say(
-        &db,
-        "a",
-        &[of(1, 1), of(2, 1), of(3, 2), of(4, 2), of(5, 3)],
-    )
-    .await;
-    assert_eq!(events(&db).await, ["node.online"]);
-    // One that comes back after another was there has never ended.
-    say(&db, "a", &[of(6, 2)]).await;
-    assert_eq!(events(&db).await, ["node.online", "node.duplicate"]);
-    say(&db, "a", &[of(7, 3), of(8, 2), of(9, 3)]).await;
-    assert_eq!(events(&db).await, ["node.online", "node.duplicate"]);
-}
-
-#[tokio::test]
 async fn a_hello_without_labels_keeps_those_that_are_known() {
     let (db, _dir) = fleet().await;
     let Event::Opened(mut bare) = opened(2) else {

@@ -205,6 +205,7 @@ fn node(world: &mut World, place: usize, what: &str) {
             attempt.as_mut().unwrap().id = bc_protocol::id::AttemptId::derived(&[b"another"]);
         }
         "rests" => world.said(place).working_on = None,
+        "commanded" => world.said(place).read = Read::Commanded(None),
         "rereads" => world.said(place).read = Read::Newest(None),
         "tries" => world.said(place).trial = world.rows[place].attempt.clone(),
         "restarts" => world.restart(place),

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    AttemptId, Db, Event, Facts, Outcome, attempt, closed, facts, fleet, link, node, opened,
-    opened_with, query, report_with, say,
+    AttemptId, Db, Event, Facts, Outcome, attempt, closed, events, facts, fleet, link, node,
+    opened, opened_with, query, report_with, say,
 };
 
 /// The events so far, each as its type and what it says.
@@ -127,4 +127,50 @@ async fn every_outcome_is_told_as_one_of_two_or_not_at_all() {
         wanted.extend(expected.map(str::to_owned));
         assert_eq!(kinds, wanted, "{outcome:?}");
     }
+}
+
+#[tokio::test]
+async fn an_attempt_that_ends_is_told_once() {
+    let (db, _dir) = fleet().await;
+    let batch = [
+        opened(1),
+        report_with(1, 1, attempt("x", Outcome::Failed, false)),
+        report_with(1, 2, attempt("x", Outcome::Failed, true)),
+        report_with(1, 3, attempt("x", Outcome::Failed, true)),
+        report_with(1, 4, attempt("y", Outcome::Cancelled, true)),
+        report_with(1, 5, attempt("z", Outcome::Confirmed, true)),
+        opened_with(2, 0, attempt("z", Outcome::Confirmed, true)),
+    ];
+    say(&db, "a", &batch).await;
+    assert_eq!(
+        events(&db).await,
+        ["node.online", "node.upgrade-failed", "node.upgraded"]
+    );
+}
+
+#[tokio::test]
+async fn two_daemons_with_one_credential_are_told_of_now_and_then() {
+    let (db, _dir) = fleet().await;
+    link(&db, "a").await;
+    let of = |connect_seq, daemon| {
+        let started = Some([daemon; 16].into());
+        let facts = Facts {
+            started,
+            ..facts(connect_seq)
+        };
+        opened_with(connect_seq, 0, facts)
+    };
+    // A daemon that starts again, and loses its session in between.
+    say(
+        &db,
+        "a",
+        &[of(1, 1), of(2, 1), of(3, 2), of(4, 2), of(5, 3)],
+    )
+    .await;
+    assert_eq!(events(&db).await, ["node.online"]);
+    // One that comes back after another was there has never ended.
+    say(&db, "a", &[of(6, 2)]).await;
+    assert_eq!(events(&db).await, ["node.online", "node.duplicate"]);
+    say(&db, "a", &[of(7, 3), of(8, 2), of(9, 3)]).await;
+    assert_eq!(events(&db).await, ["node.online", "node.duplicate"]);
 }

@@ -47,6 +47,35 @@ fn a_node_whose_attempt_was_taken_back_gives_its_place_back() {
     );
 }
 
+/// A session without specs cannot say what was taken back. The node's own last try ends that, or its session's end: no
+/// other one goes on with an attempt whose command was withdrawn.
+#[test]
+fn a_node_that_gets_no_specs_gives_its_place_back_when_its_session_ends() {
+    check(
+        "
+        pools a=2
+        waves=100 ratio=1
+          a1 upgrading from 1.0.0
+        a1 retries download
+          a1 shows download
+        a1 rests
+        a1 commanded
+        +15m
+          a1 failed, timeout: not done within 900 s, last with download
+        why
+          a1: still at work
+          a2: 1 of 1 places taken
+          next: when something happens
+        a1 leaves
+          a2 upgrading from 1.0.0
+          a1 gives its place back
+        a1 returns
+        why
+          next in 900s: Overdue
+        ",
+    );
+}
+
 #[test]
 fn a_node_that_times_out_gives_its_place_back_when_it_leaves() {
     check(
