@@ -13,6 +13,7 @@ mod calls;
 mod check;
 mod history;
 mod house;
+mod patience;
 mod proxy;
 mod rest;
 mod round;

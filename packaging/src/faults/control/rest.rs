@@ -6,8 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::{history::DATABASE, house::House, watch::Watcher};
-use crate::fleet::now;
+use super::{history::DATABASE, house::House, patience::Patience, watch::Watcher};
 
 /// How long everybody may take to be back and done. A node that found its gateway gone time and again may wait a minute.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -65,7 +64,7 @@ const BROKEN: [(&str, &str); 5] = [
 
 /// Waits until every node of the campaign has its session.
 pub(super) async fn online(house: &House) -> Result<()> {
-    let begun = now();
+    let mut patience = Patience::of(PATIENCE);
     let offline = "SELECT count(*) FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id
         WHERE n.removed_at IS NULL AND coalesce(f.online, 0) = 0";
     loop {
@@ -74,7 +73,7 @@ pub(super) async fn online(house: &House) -> Result<()> {
             return Ok(());
         }
         anyhow::ensure!(
-            now() - begun < PATIENCE,
+            !patience.is_over(),
             "expected every node to be online within {PATIENCE:?}, {offline} are not\n{}",
             house.pair.logs()
         );
@@ -84,7 +83,7 @@ pub(super) async fn online(house: &House) -> Result<()> {
 
 /// I32: waits until every node is where it should be and every place is given back; gives what is not so in the end.
 pub(super) async fn wait(house: &House) -> Result<Vec<String>> {
-    let begun = now();
+    let mut patience = Patience::of(PATIENCE);
     loop {
         let rows = house.cluster.rows(DATABASE, UNREST).await?;
         let row = rows.first().and_then(Value::as_object);
@@ -94,7 +93,7 @@ pub(super) async fn wait(house: &House) -> Result<Vec<String>> {
             .filter(|(_, count)| count.as_i64() != Some(0))
             .map(|(name, count)| format!("I32: {name}: {count} after {PATIENCE:?}"))
             .collect();
-        if unrest.is_empty() || now() - begun > PATIENCE {
+        if unrest.is_empty() || patience.is_over() {
             return Ok(unrest);
         }
         sleep(Duration::from_millis(50)).await;
@@ -128,7 +127,7 @@ pub(super) async fn look(house: &House, rollout: &str) -> Result<Vec<String>> {
 /// I30: a watcher who goes on where he was cut off has seen every event once, in order.
 pub(super) async fn watched(house: &House, watcher: &Watcher) -> Result<Vec<String>> {
     let all = "SELECT position FROM events WHERE tenant = 'root' ORDER BY position";
-    let begun = now();
+    let mut patience = Patience::of(WATCHED);
     loop {
         let rows = house.cluster.rows(DATABASE, all).await?;
         let positions = rows
@@ -139,7 +138,7 @@ pub(super) async fn watched(house: &House, watcher: &Watcher) -> Result<Vec<Stri
         if seen == positions {
             return Ok(Vec::new());
         }
-        if now() - begun > WATCHED {
+        if patience.is_over() {
             let first = seen.iter().zip(&positions).position(|(a, b)| a != b);
             return Ok(vec![format!(
                 "I30: of {} events a watcher saw {}, and another one at {first:?}",

@@ -12,8 +12,8 @@ use super::{
     calls::{Answer, Said},
     history::DATABASE,
     house::{House, text},
+    patience::Patience,
 };
-use crate::fleet::now;
 
 /// How long a rollout may take once nobody strikes any more.
 const UNSTRUCK: Duration = Duration::from_secs(90);
@@ -86,14 +86,14 @@ pub(super) async fn run(house: &mut House, round: u64, rng: &mut StdRng) -> Resu
 
 /// Waits until both controls are up again.
 async fn both_answer(house: &mut House, absent: &mut Absent) -> Result<()> {
-    let begun = now();
+    let mut patience = Patience::of(UNSTRUCK);
     for control in 0..2 {
         while !matches!(
             house.caller.call(control, "pools/list", json!({})).await,
             Answer::Done(_)
         ) {
             ensure!(
-                now() - begun < UNSTRUCK,
+                !patience.is_over(),
                 "expected control {control} to answer within {UNSTRUCK:?}"
             );
             absent.bring_back(house)?;
@@ -220,7 +220,7 @@ async fn calm(house: &mut House, extra: Option<String>) -> Result<()> {
 
 /// I32: nobody strikes any more, and failures are accepted: it ends.
 async fn finish(house: &mut House, struck: &mut Struck) -> Result<()> {
-    let begun = now();
+    let mut patience = Patience::of(UNSTRUCK);
     let state = format!("SELECT state FROM rollouts WHERE id = '{}'", struck.rollout);
     loop {
         struck.ended = house.cluster.sql(DATABASE, &state).await?;
@@ -234,7 +234,7 @@ async fn finish(house: &mut House, struck: &mut Struck) -> Result<()> {
             }
             _ => {}
         }
-        if now() - begun > UNSTRUCK {
+        if patience.is_over() {
             let waits = why(house, &struck.rollout).await?;
             let wrong = format!(
                 "I32: {} is {} after {UNSTRUCK:?}: {waits}",
