@@ -19,7 +19,7 @@ use crate::{
         late::{self, Lateness},
         limits,
         operator::{self, Call},
-        plan::{self, Follow, Plan},
+        plan::{self, Follow, Plan, Step},
         snapshot::Freeze,
     },
 };
