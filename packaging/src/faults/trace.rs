@@ -143,21 +143,36 @@ fn call_of(line: &str) -> Option<(&str, &str)> {
     (is_name && !name.is_empty()).then_some((name, arguments))
 }
 
-/// Whether it is about something that lies on no disk. Only a trace with paths says so.
-fn is_elsewhere(arguments: &str) -> bool {
+/// Whether a line of a trace is about a call that was made to fail.
+pub(super) fn is_injected(line: &str) -> bool {
+    line.contains("(INJECTED)")
+}
+
+/// Whether a line of a trace with paths is about a call that files have, and not about a file.
+pub(super) fn is_elsewhere(line: &str) -> bool {
+    call_of(line).is_some_and(|(name, arguments)| is_about_files(name) && is_no_file(arguments))
+}
+
+/// Whether it is about something that lies on no disk, or about the log. Only a trace with paths says so.
+fn is_no_file(arguments: &str) -> bool {
     let first = arguments.split(',').next().unwrap_or_default();
-    ["<anon_inode:", "<socket:", "<pipe:", "<UNIX"]
-        .iter()
-        .any(|kind| first.contains(kind))
+    let is_log = first.starts_with("2<");
+    is_log
+        || ["<anon_inode:", "<socket:", "<pipe:", "<UNIX"]
+            .iter()
+            .any(|kind| first.contains(kind))
 }
 
 fn is_fallible(name: &str, arguments: &str) -> bool {
-    let is_about_files = CHANGING.contains(&name) || FALLIBLE.contains(&name);
-    is_about_files && !is_elsewhere(arguments)
+    is_about_files(name) && !is_no_file(arguments)
+}
+
+fn is_about_files(name: &str) -> bool {
+    CHANGING.contains(&name) || FALLIBLE.contains(&name)
 }
 
 fn changes(name: &str, arguments: &str) -> bool {
-    if is_elsewhere(arguments) {
+    if is_no_file(arguments) {
         return false;
     }
     let creates = name.starts_with("open")
@@ -167,7 +182,7 @@ fn changes(name: &str, arguments: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{call_of, changes};
+    use super::{call_of, changes, is_elsewhere, is_injected};
 
     #[test]
     fn lines_of_a_trace_are_read() {
@@ -178,7 +193,21 @@ mod tests {
         assert!(!changes("openat", "AT_FDCWD, \"x\", O_RDONLY"));
         assert!(changes("write", "3</x>, \"y\", 1"));
         assert!(!changes("write", "3<anon_inode:[eventfd]>, \"\\1\", 8"));
+        assert!(!changes("write", "2</tmp/helper.log>, \"y\", 1"));
         assert_eq!(call_of("+++ exited with 0 +++"), None);
         assert_eq!(call_of("--- SIGKILL {si_signo=SIGKILL} ---"), None);
+    }
+
+    #[test]
+    fn an_error_that_came_where_it_was_not_meant_to_is_told() {
+        let meant = "write(9</state/new>, \"y\", 1) = -1 EIO (Input/output error) (INJECTED)";
+        let elsewhere =
+            "write(4<anon_inode:[eventfd]>, \"y\", 8) = -1 EIO (Input/output error) (INJECTED)";
+        let well = "write(4<anon_inode:[eventfd]>, \"y\", 8) = 8";
+        let talking = "recvmsg(9<socket:[1]>, 0x1, 0) = -1 ECONNRESET (INJECTED)";
+        assert!(is_injected(meant) && !is_elsewhere(meant));
+        assert!(is_injected(elsewhere) && is_elsewhere(elsewhere));
+        assert!(!is_injected(well));
+        assert!(is_injected(talking) && !is_elsewhere(talking));
     }
 }

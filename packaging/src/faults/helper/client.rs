@@ -3,6 +3,7 @@
 //! Takes an operation, perhaps with an open file, gives the answer's own words. One connection a request.
 
 use std::{
+    fmt,
     fs::File,
     io::{IoSlice, Read as _, Write as _},
     os::{fd::AsRawFd as _, unix::net::UnixStream},
@@ -10,13 +11,28 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// How long an answer may take. A helper that needs longer is a finding of its own.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The helper took a request and said nothing to it, for as long as anybody may be kept waiting.
+#[derive(Debug)]
+pub(in crate::faults) struct Silence {
+    operation: &'static str,
+}
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let operation = self.operation;
+        write!(f, "I17: no answer to {operation} within {PATIENCE:?}")
+    }
+}
+
+impl std::error::Error for Silence {}
 
 /// What the helper said.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -93,15 +109,13 @@ impl<'a> Request<'a> {
         };
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        if self.send(&stream, &frame).is_none() {
-            // It may still have said why it wanted no more.
-            return answer(&stream);
-        }
-        answer(&stream)
+        // Where nobody reads to the end, it may still have been said why.
+        self.send(&stream, &frame);
+        self.answer(&stream)
     }
 
-    /// None where nobody reads.
-    fn send(&self, mut stream: &UnixStream, frame: &[u8]) -> Option<()> {
+    /// As far as somebody reads.
+    fn send(&self, mut stream: &UnixStream, frame: &[u8]) {
         let descriptors: Vec<_> = self.binary.iter().map(|file| file.as_raw_fd()).collect();
         let rights = [ControlMessage::ScmRights(&descriptors)];
         let control = if descriptors.is_empty() {
@@ -111,24 +125,28 @@ impl<'a> Request<'a> {
         };
         let flags = MsgFlags::MSG_NOSIGNAL;
         let pieces = [IoSlice::new(frame)];
-        let sent = sendmsg::<()>(stream.as_raw_fd(), &pieces, control, flags, None).ok()?;
-        stream.write_all(frame.get(sent..)?).ok()
-    }
-}
-
-fn answer(mut stream: &UnixStream) -> Result<Option<Answer>> {
-    let mut length = [0; 4];
-    match stream.read_exact(&mut length) {
-        Ok(()) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-            bail!("I17: no answer of the helper within {PATIENCE:?}")
+        let sent = sendmsg::<()>(stream.as_raw_fd(), &pieces, control, flags, None);
+        let rest = sent.ok().and_then(|sent| frame.get(sent..));
+        if let Some(rest) = rest {
+            drop(stream.write_all(rest));
         }
-        Err(_) => return Ok(None),
     }
-    let mut reply = vec![0; usize::try_from(u32::from_be_bytes(length))?.min(1 << 20)];
-    if stream.read_exact(&mut reply).is_err() {
-        return Ok(None);
+
+    fn answer(&self, mut stream: &UnixStream) -> Result<Option<Answer>> {
+        let mut length = [0; 4];
+        match stream.read_exact(&mut length) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                let operation = self.operation;
+                return Err(Silence { operation }.into());
+            }
+            Err(_) => return Ok(None),
+        }
+        let mut reply = vec![0; usize::try_from(u32::from_be_bytes(length))?.min(1 << 20)];
+        if stream.read_exact(&mut reply).is_err() {
+            return Ok(None);
+        }
+        let reply: Reply = serde_json::from_slice(&reply).context("an answer of the helper")?;
+        Ok(Some(reply.answer))
     }
-    let reply: Reply = serde_json::from_slice(&reply).context("an answer of the helper")?;
-    Ok(Some(reply.answer))
 }

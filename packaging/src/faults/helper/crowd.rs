@@ -100,7 +100,7 @@ fn ask(
             18 => ("confirm", Request::confirm(&digest)),
             _ => ("cancel", Request::cancel(&yard.attempt(sequence, "first"))),
         };
-        let Some(answer) = request.ask(helper.socket())? else {
+        let Some(answer) = helper.hear(&request)? else {
             if is_over(over) {
                 break;
             }

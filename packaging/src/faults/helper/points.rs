@@ -1,15 +1,15 @@
 //! Every call that a helper makes for a request, and what comes of its failing there.
 
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
-use super::Helper;
+use super::{Helper, client::Silence};
 use crate::{
     faults::{
         Extent, Figures,
@@ -17,7 +17,7 @@ use crate::{
         explore::{self, Again, Walk},
         script::{Act, Step},
         trace::{self, Call},
-        yard::{Yard, copy},
+        yard::{Exit, Yard, copy},
     },
     fleet::{now, text},
 };
@@ -34,6 +34,21 @@ enum Thread {
     Works,
 }
 
+/// What a call that failed was about.
+///
+/// Calls are known by their numbers, and threads wake each other by writes whose number depends on which of them is the
+/// faster one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// The disk, as it was when the calls were counted.
+    AsMeant,
+    /// Nothing that can fail: a thread that cannot wake another one is at an end, and nobody has promised otherwise.
+    Elsewhere,
+}
+
+/// Requests until an error comes at a call about the disk.
+const TRIES_MAX: u32 = 20;
+
 /// One place, and what happens there.
 #[derive(Clone, Debug)]
 struct Point<'a> {
@@ -42,6 +57,21 @@ struct Point<'a> {
     thread: Thread,
     call: Call,
     what: &'static str,
+}
+
+impl fmt::Display for Point<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (step, call, what) = (self.step.name, &self.call, self.what);
+        let thread = match self.thread {
+            Thread::Takes => "takes",
+            Thread::Works => "works",
+        };
+        let (name, number) = (&call.name, call.number);
+        write!(
+            f,
+            "{step} (helper, {what} at {name} {number} where it {thread})"
+        )
+    }
 }
 
 /// Calls of a conversation that can fail for reasons of the other end or of this one's bounds.
@@ -78,21 +108,16 @@ pub(super) fn run(yard: &Yard, walk: &Walk, extent: Extent) -> Result<Figures> {
         let mut figures = Figures::default();
         let state = yard.folder.join(format!("helped-{half}"));
         for point in points {
-            copy(point.snapshot, &state)?;
-            let found = stopped(yard, &state, point, &format!("half-{half}"))?;
-            let Point {
-                step, call, what, ..
-            } = point;
-            let how = if *what == KILL {
+            let name = format!("half-{half}");
+            let found = stopped(yard, &state, point, &name).with_context(|| point.to_string())?;
+            let how = if point.what == KILL {
                 "kills of the helper"
             } else {
                 "errors in the helper"
             };
-            let at = format!(
-                "{} (helper, {what} at {} {})",
-                step.name, call.name, call.number
-            );
-            let found = found.into_iter().map(|problem| format!("{at}: {problem}"));
+            let found = found
+                .into_iter()
+                .map(|problem| format!("{point}: {problem}"));
             figures.count(how, found.collect());
         }
         Ok(figures)
@@ -150,42 +175,86 @@ fn calls(yard: &Yard, snapshot: &Path, step: &Step, thread: Thread) -> Result<Ve
 
 /// One request to a helper that is stopped somewhere, and what follows.
 fn stopped(yard: &Yard, state: &Path, point: &Point<'_>, name: &str) -> Result<Vec<String>> {
-    let step = point.step;
-    let before = look(state)?;
-    let mut wrong = Vec::new();
-    let exit;
-    {
-        let _watchdog = yard.watchdog(state, step)?;
-        let helper = Helper::start(yard, state, name)?;
-        let open = helper.settled()?;
-        let strace = Strace::attach(
-            &helper,
-            point.thread,
-            Path::new("/dev/null"),
-            &point.call.injection(point.what),
-        )?;
-        exit = helper.ask(&step.act)?;
-        if point.what != KILL {
-            // After a confirmation it makes room for the binary that was confirmed.
-            let may_be_gone = matches!(step.act, Act::Confirm { .. });
-            if !may_be_gone && !helper.answers()? && !helper.answers()? {
-                wrong.push("I17: one error, and the helper answers nobody any more".to_owned());
-            }
-            if !helper.comes_back_to(open)? {
-                wrong.push("I17: the helper keeps a descriptor".to_owned());
-            }
+    for _ in 0..TRIES_MAX {
+        copy(point.snapshot, state)?;
+        let before = look(state)?;
+        let struck = strike(yard, state, point, name)?;
+        if point.what != KILL && struck.place == Place::Elsewhere {
+            continue;
         }
-        drop(helper);
-        strace.ended()?;
+        let mut wrong = struck.wrong;
+        let seen = look(state)?;
+        wrong.extend(explore::after_stop(
+            yard,
+            point.step,
+            struck.exit,
+            (&before, &seen),
+        ));
+        let again = Again {
+            act: &|| super::asked(yard, state, point.step, name),
+            starts_lost_max: 1,
+        };
+        wrong.extend(explore::recovered_by(
+            yard, state, point.step, &before, &again,
+        )?);
+        return Ok(wrong);
     }
-    let seen = look(state)?;
-    wrong.extend(explore::after_stop(yard, step, exit, (&before, &seen)));
-    let again = Again {
-        act: &|| super::asked(yard, state, step, name),
-        starts_lost_max: 1,
+    bail!("expected an error at a call about the disk, found {TRIES_MAX} others")
+}
+
+/// What came of one request.
+struct Struck {
+    exit: Exit,
+    wrong: Vec<String>,
+    place: Place,
+}
+
+fn strike(yard: &Yard, state: &Path, point: &Point<'_>, name: &str) -> Result<Struck> {
+    let step = point.step;
+    let _watchdog = yard.watchdog(state, step)?;
+    let helper = Helper::start(yard, state, name)?;
+    let open = helper.settled()?;
+    let injection = point.call.injection(point.what);
+    let file = yard.folder.join(format!("{name}-strace"));
+    let strace = Strace::attach(&helper, point.thread, &file, &injection)?;
+    let heard = struck(&helper, point, open);
+    drop(helper);
+    strace.ended()?;
+    let told = fs::read_to_string(&file).context("read what strace has seen")?;
+    let told: Vec<&str> = told
+        .lines()
+        .filter(|line| trace::is_injected(line))
+        .collect();
+    let place = match told.iter().any(|line| trace::is_elsewhere(line)) {
+        true => Place::Elsewhere,
+        false => Place::AsMeant,
     };
-    wrong.extend(explore::recovered_by(yard, state, step, &before, &again)?);
-    Ok(wrong)
+    let (exit, wrong) = match heard {
+        Ok(heard) => heard,
+        Err(error) if error.is::<Silence>() => {
+            (Exit::Killed, vec![format!("{error:#}; strace {told:?}")])
+        }
+        Err(error) => return Err(error),
+    };
+    Ok(Struck { exit, wrong, place })
+}
+
+/// The request itself, and whether the helper is well afterwards.
+fn struck(helper: &Helper<'_>, point: &Point<'_>, open: usize) -> Result<(Exit, Vec<String>)> {
+    let step = point.step;
+    let mut wrong = Vec::new();
+    let exit = helper.ask(&step.act)?;
+    if point.what != KILL {
+        // After a confirmation it makes room for the binary that was confirmed.
+        let may_be_gone = matches!(step.act, Act::Confirm { .. });
+        if !may_be_gone && !helper.answers()? && !helper.answers()? {
+            wrong.push("I17: one error, and the helper answers nobody any more".to_owned());
+        }
+        if !helper.comes_back_to(open)? {
+            wrong.push("I17: the helper keeps a descriptor".to_owned());
+        }
+    }
+    Ok((exit, wrong))
 }
 
 /// One strace on one thread.

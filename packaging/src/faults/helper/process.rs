@@ -31,6 +31,7 @@ pub(in crate::faults) struct Helper<'a> {
     yard: &'a Yard,
     child: Child,
     socket: PathBuf,
+    log: PathBuf,
 }
 
 impl<'a> Helper<'a> {
@@ -59,9 +60,10 @@ impl<'a> Helper<'a> {
             replace(&config, &table)?;
         }
         let socket = yard.folder.join(format!("{name}.sock"));
+        let log = yard.folder.join(format!("{name}.log"));
         let mut command = Command::new(yard.bcd());
         command
-            .args(["helper", "--log", "off", "--config"])
+            .args(["helper", "--log", "warn", "--config"])
             .arg(&config)
             .arg("--state-dir")
             .arg(state)
@@ -69,20 +71,21 @@ impl<'a> Helper<'a> {
             .arg(&socket)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null());
+            .stderr(fs::File::create(&log)?);
         yard.plant(&mut command);
         let child = command.spawn().context("start bcd helper")?;
         Ok(Self {
             yard,
             child,
             socket,
+            log,
         })
     }
 
     fn wait_for(&self, word: &str) -> Result<()> {
         let until = now() + PATIENCE;
         loop {
-            let answer = Request::status().ask(&self.socket)?;
+            let answer = self.hear(&Request::status())?;
             if answer.is_some_and(|answer| answer.word == word) {
                 return Ok(());
             }
@@ -99,7 +102,9 @@ impl<'a> Helper<'a> {
     /// Asks for one step of the script.
     pub(in crate::faults) fn ask(&self, act: &Act) -> Result<Exit> {
         let yard = self.yard;
-        let answer = match *act {
+        let file;
+        let (section, digest);
+        let request = match *act {
             Act::Boot | Act::HandOver => {
                 anyhow::bail!("expected something that a node asks for, found a start")
             }
@@ -108,22 +113,42 @@ impl<'a> Helper<'a> {
                 attempt,
                 binary,
             } => {
-                let section = yard.section(&format!("{spec}-{attempt}"))?;
-                let binary = fs::File::open(yard.folder.join(binary))?;
-                Request::stage(&section, &binary).ask(&self.socket)?
+                section = yard.section(&format!("{spec}-{attempt}"))?;
+                file = fs::File::open(yard.folder.join(binary))?;
+                Request::stage(&section, &file)
             }
             Act::Activate { spec, attempt } => {
-                let section = yard.section(&format!("{spec}-{attempt}"))?;
-                Request::activate(&section).ask(&self.socket)?
+                section = yard.section(&format!("{spec}-{attempt}"))?;
+                Request::activate(&section)
             }
             Act::Confirm { sequence } => {
-                Request::confirm(&yard.digest_of(sequence)?).ask(&self.socket)?
+                digest = yard.digest_of(sequence)?;
+                Request::confirm(&digest)
             }
-            Act::Cancel { sequence, attempt } => {
-                Request::cancel(&yard.attempt(sequence, attempt)).ask(&self.socket)?
-            }
+            Act::Cancel { sequence, attempt } => Request::cancel(&yard.attempt(sequence, attempt)),
         };
-        Ok(exit(answer))
+        Ok(exit(self.hear(&request)?))
+    }
+
+    /// Asks it; where it keeps silent, the error says how it stands.
+    pub(super) fn hear(&self, request: &Request<'_>) -> Result<Option<Answer>> {
+        request.ask(&self.socket).map_err(|error| {
+            let standing = self.standing();
+            error.context(standing)
+        })
+    }
+
+    /// What each of its threads waits for, and what it has logged.
+    fn standing(&self) -> String {
+        let mut standing = String::from("a helper");
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid()));
+        for task in tasks.into_iter().flatten().flatten() {
+            let read = |name: &str| fs::read_to_string(task.path().join(name)).unwrap_or_default();
+            let (name, call, place) = (read("comm"), read("syscall"), read("wchan"));
+            standing += &format!(", thread {} in {} ({place})", name.trim(), call.trim());
+        }
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        standing + &format!(", log {:?}", log.trim())
     }
 
     /// Its process id.
@@ -181,7 +206,7 @@ impl<'a> Helper<'a> {
 
     /// Whether it still does its work.
     pub(super) fn answers(&self) -> Result<bool> {
-        let answer = Request::status().ask(&self.socket)?;
+        let answer = self.hear(&Request::status())?;
         Ok(answer.is_some_and(|answer| answer.word == "standing"))
     }
 }
