@@ -2,10 +2,14 @@
 
 use std::{ops::Range, path::Path, sync::Arc};
 
-use bc_protocol::{certificate::Holder, id::NodeId};
+use bc_protocol::{
+    certificate::{Holder, company},
+    id::NodeId,
+};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateSigningRequestParams, CertifiedIssuer, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, CertifiedIssuer,
+    CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType,
+    date_time_ymd,
 };
 use rustls::{
     RootCertStore, ServerConfig, crypto::ring, server::WebPkiClientVerifier, version::TLS13,
@@ -35,13 +39,31 @@ impl Authority {
 
     /// What control answers to a node's request.
     pub(crate) fn membership(&self, csr: &str, node_id: &NodeId, gateway: &str) -> Membership {
+        self.answer(csr, node_id, &[self], &[gateway])
+    }
+
+    /// The same, with all whom the node is to trust, and every gateway.
+    pub(crate) fn answer(
+        &self,
+        csr: &str,
+        node_id: &NodeId,
+        trusted: &[&Self],
+        gateways: &[&str],
+    ) -> Membership {
         let mut request = CertificateSigningRequestParams::from_pem(csr).unwrap();
         named(&mut request.params, node_id);
+        request.params.not_before = date_time_ymd(2020, 1, 1);
+        let ders = trusted.iter().map(|one| &one.issuer.der()[..]);
+        let company = company::digest(ders, gateways.iter().copied());
+        request.params.custom_extensions = vec![CustomExtension::from_oid_content(
+            company::OBJECT,
+            company::value(&company),
+        )];
         Membership {
             node_id: node_id.clone(),
             certificate: request.signed_by(&self.issuer).unwrap().pem(),
-            authorities: self.pem(),
-            gateways: vec![gateway.to_owned()],
+            authorities: trusted.iter().map(|one| one.pem()).collect(),
+            gateways: gateways.iter().map(ToString::to_string).collect(),
         }
     }
 

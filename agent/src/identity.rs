@@ -12,6 +12,7 @@ use std::{
 use bc_protocol::{
     certificate::{self, Validity},
     id::NodeId,
+    session::Certificate,
 };
 use rcgen::{KeyPair, PublicKeyData};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject};
@@ -23,6 +24,7 @@ use crate::{
     clock,
     durable::{self, Mode},
     node::limits::STATE_FILE_BYTES_MAX,
+    tls,
 };
 
 const KEY: &str = "node.key";
@@ -72,6 +74,15 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
+    /// What a gateway carried.
+    pub(crate) fn of(certificate: &Certificate) -> Self {
+        let ders = |list: &[Vec<u8>]| list.iter().cloned().map(CertificateDer::from).collect();
+        Self {
+            chain: ders(&certificate.chain),
+            authorities: ders(&certificate.authorities),
+        }
+    }
+
     /// Reads what control answered.
     pub(crate) fn read(folder: &Path, membership: &Membership) -> Result<Self, IdentityError> {
         Ok(Self {
@@ -112,8 +123,8 @@ impl Identity {
     /// Reads the folder.
     pub(crate) fn load(folder: &Path) -> Result<Self, IdentityError> {
         let node = joined(folder)?.ok_or_else(|| IdentityError::Absent(folder.to_owned()))?;
-        let key = present(folder, KEY)?;
-        let key = PrivateKeyDer::from_pem_slice(&key)
+        let pem = present(folder, KEY)?;
+        let key = PrivateKeyDer::from_pem_slice(&pem)
             .map_err(|error| content(folder, KEY, "a private key in PEM", error))?;
         let chain = certificates(folder, CERTIFICATE, &present(folder, CERTIFICATE)?)?;
         let authorities = certificates(folder, AUTHORITIES, &present(folder, AUTHORITIES)?)?;
@@ -121,13 +132,30 @@ impl Identity {
             .first()
             .and_then(|der| Validity::of(der).ok())
             .ok_or_else(|| content(folder, CERTIFICATE, "a certificate", "other bytes"))?;
-        Ok(Self {
+        check_own(
+            folder,
+            &pair_of(folder, &pem)?,
+            chain.first(),
+            &node.node_id,
+        )?;
+        let identity = Self {
             node,
             key,
             chain,
             authorities,
             validity,
-        })
+        };
+        identity.check_signed(folder)?;
+        Ok(identity)
+    }
+
+    /// Those whom the node trusts have signed the certificate: no gateway would take another one. Whether it has ended
+    /// is another matter.
+    fn check_signed(&self, folder: &Path) -> Result<(), IdentityError> {
+        let within = self.now().min(self.validity.ends);
+        let expected = "a certificate that the authorities beside it have signed";
+        tls::vouched(&self.chain, &self.authorities, within)
+            .map_err(|error| content(folder, CERTIFICATE, expected, error))
     }
 
     /// The node's id.
@@ -217,17 +245,21 @@ pub(crate) fn node_id(folder: &Path) -> Result<Option<NodeId>, IdentityError> {
 /// same key when it is asked for again.
 pub(crate) fn key_or_new(folder: &Path) -> Result<KeyPair, IdentityError> {
     if let Some(pem) = bytes(folder, KEY)? {
-        let wrong =
-            |found: &dyn ToString| content(folder, KEY, "a P-256 key in PEM", found.to_string());
-        let pem = str::from_utf8(&pem).map_err(|error| wrong(&error))?;
-        return KeyPair::from_pem_and_sign_algo(pem, &rcgen::PKCS_ECDSA_P256_SHA256)
-            .map_err(|error| wrong(&error));
+        return pair_of(folder, &pem);
     }
     let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)
         .map_err(|error| content(folder, KEY, "a new key", error))?;
     durable::create_folder(folder, 0o700).map_err(|cause| file(folder.to_owned(), cause))?;
     write(folder, KEY, key.serialize_pem().as_bytes(), Mode::Private)?;
     Ok(key)
+}
+
+fn pair_of(folder: &Path, pem: &[u8]) -> Result<KeyPair, IdentityError> {
+    let wrong =
+        |found: &dyn ToString| content(folder, KEY, "a P-256 key in PEM", found.to_string());
+    let pem = str::from_utf8(pem).map_err(|error| wrong(&error))?;
+    KeyPair::from_pem_and_sign_algo(pem, &rcgen::PKCS_ECDSA_P256_SHA256)
+        .map_err(|error| wrong(&error))
 }
 
 /// Keeps what control answered, if it fits the key and itself.
@@ -265,9 +297,9 @@ pub(crate) fn save(
 }
 
 /// Certificates in DER as the folder keeps them.
-pub(crate) fn pem_of(ders: &[Vec<u8>]) -> String {
+pub(crate) fn pem_of(ders: &[CertificateDer<'_>]) -> String {
     ders.iter()
-        .map(|der| pem::encode(&pem::Pem::new("CERTIFICATE", der.clone())))
+        .map(|der| pem::encode(&pem::Pem::new("CERTIFICATE", der.to_vec())))
         .collect()
 }
 
@@ -329,6 +361,11 @@ fn bytes(folder: &Path, name: &str) -> Result<Option<Vec<u8>>, IdentityError> {
 
 fn write(folder: &Path, name: &str, bytes: &[u8], mode: Mode) -> Result<(), IdentityError> {
     let path = folder.join(name);
+    // What could not be read again must not take the place of what can.
+    if bytes.len() as u64 > STATE_FILE_BYTES_MAX {
+        let cause = io::ErrorKind::FileTooLarge.into();
+        return Err(file(path, cause));
+    }
     durable::replace_file(&path, bytes, mode).map_err(|cause| file(path, cause))
 }
 

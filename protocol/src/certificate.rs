@@ -4,6 +4,7 @@
 //! other end of a connection is who that address says. Takes a certificate that TLS has verified already, and verifies
 //! nothing itself. No message is ever asked for an identity. How long a certificate is good is read here too.
 
+pub mod company;
 mod fields;
 
 use std::fmt::Display;

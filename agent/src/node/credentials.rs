@@ -5,15 +5,18 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use bc_protocol::session::Certificate;
+use bc_protocol::{
+    certificate::{HolderError, Validity, company},
+    session::Certificate,
+};
 use rustls::ClientConfig;
 use thiserror::Error;
 use url::Url;
 
-use super::session::RenewalTimes;
+use super::{limits::CERTIFICATE_BACKDATED_MAX, session::RenewalTimes};
 use crate::{
     http::Web,
-    identity::{self, Identity, IdentityError, Membership},
+    identity::{self, Identity, IdentityError, Membership, Offered},
     join::{self, JoinError},
     tls::{self, TlsError},
 };
@@ -30,6 +33,15 @@ pub(crate) struct Credentials {
     web: Web,
 }
 
+/// Whom a node trusts, and where its gateways are, once a certificate is renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Company {
+    /// What came with it: control has signed that, in the certificate.
+    Vouched,
+    /// What the node has already.
+    Own,
+}
+
 /// Why a certificate is not renewed.
 #[derive(Debug, Error)]
 pub(crate) enum RenewError {
@@ -39,6 +51,20 @@ pub(crate) enum RenewError {
     /// No gateway would take it.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// There is none.
+    #[error("expected a certificate, found none")]
+    Nothing,
+    /// It cannot be read.
+    #[error(transparent)]
+    Content(#[from] HolderError),
+    /// Somebody has kept it.
+    #[error("expected a certificate that begins after {own}, found one that begins at {offered}")]
+    Older {
+        /// When the node's own begins, in seconds since 1970.
+        own: i64,
+        /// When that one does.
+        offered: i64,
+    },
     /// Control did not answer, or said no.
     #[error(transparent)]
     Control(#[from] JoinError),
@@ -101,19 +127,62 @@ impl Credentials {
     }
 
     /// Keeps a certificate that came over a session, and shows it from the next connection on. The gateway only carries
-    /// it, so it has to be good in the eyes of those whom the node trusts already.
+    /// it, so it has to be good in the eyes of those whom the node trusts already; and of what else it carries nothing
+    /// is kept but what that certificate itself vouches for.
     pub(crate) fn accept(&mut self, certificate: &Certificate) -> Result<(), RenewError> {
+        let Offered { chain, authorities } = Offered::of(certificate);
+        let own = chain.first().ok_or(RenewError::Nothing)?;
+        self.check_newer(Validity::of(own)?)?;
+        let (trusted, now) = (self.identity.authorities(), self.identity.now());
+        // What stands behind the certificate is kept only where it is needed: nobody has signed how much it is.
+        let alone = std::slice::from_ref(own);
+        let chain = match tls::vouched(alone, trusted, now) {
+            Ok(()) => alone,
+            Err(_) => chain.as_slice(),
+        };
+        tls::vouched(chain, trusted, now)?;
+        let (authorities, gateways) = match self.company(certificate)? {
+            Company::Vouched => (authorities.as_slice(), certificate.gateways.as_slice()),
+            Company::Own => (trusted, self.identity.gateways()),
+        };
+        tls::vouched(chain, authorities, now)?;
         let membership = Membership {
             node_id: self.identity.node_id().clone(),
-            certificate: identity::pem_of(&certificate.chain),
-            authorities: identity::pem_of(&certificate.authorities),
-            gateways: certificate.gateways.clone(),
+            certificate: identity::pem_of(chain),
+            authorities: identity::pem_of(authorities),
+            gateways: gateways.to_vec(),
         };
-        let offered = identity::Offered::read(&self.folder, &membership)?;
-        let trusted = self.identity.authorities();
-        tls::vouched(&offered.chain, trusted, self.identity.now())?;
-        tls::vouched(&offered.chain, &offered.authorities, self.identity.now())?;
         self.keep(&membership)
+    }
+
+    /// An older certificate would come from somebody who has kept it, with whom the fleet has left since.
+    fn check_newer(&self, offered: Validity) -> Result<(), RenewError> {
+        let own = self.identity.validity();
+        let backdated = CERTIFICATE_BACKDATED_MAX.as_secs().cast_signed();
+        if offered.starts.saturating_add(backdated) < own.starts {
+            return Err(RenewError::Older {
+                own: own.starts,
+                offered: offered.starts,
+            });
+        }
+        Ok(())
+    }
+
+    fn company(&self, certificate: &Certificate) -> Result<Company, RenewError> {
+        let own = certificate.chain.first().ok_or(RenewError::Nothing)?;
+        let authorities = certificate.authorities.iter().map(Vec::as_slice);
+        let gateways = certificate.gateways.iter().map(String::as_str);
+        if company::vouches(own, authorities.clone(), gateways)? {
+            return Ok(Company::Vouched);
+        }
+        let is_same = authorities.eq(self.identity.authorities().iter().map(|der| &der[..]))
+            && certificate.gateways == self.identity.gateways();
+        if !is_same {
+            tracing::warn!(
+                "authorities or gateways came that the certificate does not vouch for: the node keeps its own"
+            );
+        }
+        Ok(Company::Own)
     }
 
     /// Asks control's API for a new certificate: the way of a node whose own has ended while it was away.

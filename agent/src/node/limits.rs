@@ -82,6 +82,19 @@ pub(crate) const FRAMES_AT_ONCE_MAX: u32 = 64;
 /// One more frame is read in this time, whatever comes: at most a spec a second goes to the disk, for ever.
 pub(crate) const FRAME_INTERVAL: Duration = Duration::from_secs(1);
 
+/// One more ping or pong is answered in this time. At the quickest heartbeat both ends together come to four a second.
+pub(crate) const SIGN_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Bytes of a connection that are read as fast as they come: one frame of the greatest length, and as much again.
+pub(crate) const SESSION_BYTES_AT_ONCE_MAX: u32 = 2 << 20;
+
+/// Bytes that are read in a second after that, whatever they are: of what is no frame and no ping the node never hears,
+/// such as empty fragments and empty records, and a few million of those would keep a processor busy.
+pub(crate) const SESSION_BYTES_PER_SECOND: u32 = 256 << 10;
+
+/// How far before the node's own a renewed certificate may begin: control lets certificates begin so far in the past.
+pub(crate) const CERTIFICATE_BACKDATED_MAX: Duration = Duration::from_secs(5 * 60);
+
 /// News between the line and the node: it waits where nobody takes them.
 pub(crate) const NEWS_MAX: usize = 16;
 

@@ -13,12 +13,12 @@ use std::{
 };
 
 use bc_protocol::{
-    certificate::Holder,
+    certificate::{Holder, company},
     id::{GatewayId, NodeId},
 };
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PublicKeyData, SanType, SerialNumber,
+    BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType, SerialNumber,
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject as _};
 use thiserror::Error;
@@ -117,14 +117,21 @@ impl Authority {
         &self.root
     }
 
-    /// A node's client certificate, PEM.
+    /// A node's client certificate, PEM. It vouches for the authority and the gateways that come beside it, whoever
+    /// carries them.
     pub(crate) fn issue_node(
         &self,
         key: &CertifiedKey,
         node: &NodeId,
+        gateways: &[String],
         now: Moment,
     ) -> Result<String, AuthorityError> {
+        let company = company::digest([&self.root[..]], gateways.iter().map(String::as_str));
         let mut params = leaf(node.as_str(), now, self.lifetimes.node)?;
+        params.custom_extensions = vec![CustomExtension::from_oid_content(
+            company::OBJECT,
+            company::value(&company),
+        )];
         params.subject_alt_names = vec![urn(node)?];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(params, key.public())

@@ -182,7 +182,7 @@ async fn join_once(
         None => admit(&mut tx, &token, &key, &request.labels, now).await?,
     };
     let gateways = gateway_urls(&mut tx).await?;
-    let certificate = authority.issue_node(&key, &node, now)?;
+    let certificate = authority.issue_node(&key, &node, &gateways, now)?;
     tx.commit().await?;
     tracing::info!(%node, pool = %token.pool, key = %key.pin(), "a node has joined");
     Ok(JoinedNode {

@@ -71,7 +71,7 @@ pub(crate) async fn node(
     tracing::info!(%node, key = %key.pin(), "a node's certificate is renewed");
     Ok(JoinedNode {
         node_id: node.clone(),
-        certificate: authority.issue_node(key, node, now)?,
+        certificate: authority.issue_node(key, node, &gateways, now)?,
         authorities: authority.pem().to_owned(),
         gateways,
     })

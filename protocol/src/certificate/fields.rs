@@ -24,6 +24,9 @@ const URI: u8 = 0x86;
 /// 2.5.29.17, the subject's other names.
 const OTHER_NAMES: [u8; 3] = [0x55, 0x1d, 0x11];
 
+/// [`super::company::OBJECT`], as DER has it.
+const COMPANY: [u8; 10] = [0x69, 0xca, 0xd7, 0xf1, 0xef, 0x9e, 0xfe, 0xa4, 0xe1, 0x2f];
+
 /// What was read. Places are in the certificate that it was read from.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fields<'a> {
@@ -34,6 +37,8 @@ pub(super) struct Fields<'a> {
     pub(super) spki: &'a [u8],
     /// The addresses among the subject's other names.
     pub(super) uris: Vec<&'a str>,
+    /// The digest of what may come beside it.
+    pub(super) company: Option<&'a [u8]>,
 }
 
 impl<'a> Fields<'a> {
@@ -59,36 +64,60 @@ impl<'a> Fields<'a> {
         body.optional(SUBJECT_ID)?;
         let extensions = body.optional(EXTENSIONS)?;
         body.end()?;
+        let known = match extensions {
+            Some(found) => Known::among(Reader(found.content))?,
+            None => Known::default(),
+        };
         Ok(Self {
             starts,
             ends,
             spki,
-            uris: extensions.map_or(Ok(Vec::new()), |found| uris(Reader(found.content)))?,
+            uris: known.other_names.map_or(Ok(Vec::new()), uris)?,
+            company: known.company.map(octets).transpose()?,
         })
     }
 }
 
-fn uris(mut extensions: Reader<'_>) -> Result<Vec<&str>, String> {
-    let mut list = extensions.inside(SEQUENCE)?;
-    extensions.end()?;
-    let (mut objects, mut found) = (Vec::new(), None);
-    while !list.is_empty() {
-        let mut extension = list.inside(SEQUENCE)?;
-        let object = extension.element(OBJECT)?.content;
-        extension.optional(BOOLEAN)?;
-        let value = extension.element(OCTETS)?.content;
-        extension.end()?;
-        if objects.contains(&object) {
-            return Err("expected an extension once, found it twice".to_owned());
+/// The extensions that anybody here asks for.
+#[derive(Default)]
+struct Known<'a> {
+    other_names: Option<&'a [u8]>,
+    company: Option<&'a [u8]>,
+}
+
+impl<'a> Known<'a> {
+    fn among(mut extensions: Reader<'a>) -> Result<Self, String> {
+        let mut list = extensions.inside(SEQUENCE)?;
+        extensions.end()?;
+        let (mut objects, mut known) = (Vec::new(), Self::default());
+        while !list.is_empty() {
+            let mut extension = list.inside(SEQUENCE)?;
+            let object = extension.element(OBJECT)?.content;
+            extension.optional(BOOLEAN)?;
+            let value = extension.element(OCTETS)?.content;
+            extension.end()?;
+            if objects.contains(&object) {
+                return Err("expected an extension once, found it twice".to_owned());
+            }
+            objects.push(object);
+            if object == OTHER_NAMES {
+                known.other_names = Some(value);
+            } else if object == COMPANY {
+                known.company = Some(value);
+            }
         }
-        objects.push(object);
-        if object == OTHER_NAMES {
-            found = Some(value);
-        }
+        Ok(known)
     }
-    let Some(value) = found else {
-        return Ok(Vec::new());
-    };
+}
+
+fn octets(value: &[u8]) -> Result<&[u8], String> {
+    let mut value = Reader(value);
+    let octets = value.element(OCTETS)?.content;
+    value.end()?;
+    Ok(octets)
+}
+
+fn uris(value: &[u8]) -> Result<Vec<&str>, String> {
     let mut value = Reader(value);
     let mut names = value.inside(SEQUENCE)?;
     value.end()?;

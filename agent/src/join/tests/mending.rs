@@ -40,6 +40,43 @@ fn what_is_damaged_comes_from_control_to_whoever_has_the_key() {
     }
 }
 
+/// It parses, and no gateway would take it.
+#[test]
+fn a_certificate_that_is_somebody_elses_or_that_nobody_has_signed_is_damaged() {
+    let spoils: [fn(&Machine); 3] = [
+        // One bit of the signature, which comes last.
+        |machine| {
+            let identity = Identity::load(&machine.identity()).unwrap();
+            let mut der = identity.chain()[0].to_vec();
+            *der.last_mut().unwrap() ^= 1;
+            let pem = identity::pem_of(&[der.into()]);
+            damage(machine, "node.pem", pem.as_bytes());
+        },
+        // Another machine's certificate, with the authority that has signed it.
+        |machine| {
+            let (other, _) = joined(Vec::new());
+            for file in ["node.pem", "ca.pem"] {
+                let bytes = fs::read(other.identity().join(file)).unwrap();
+                damage(machine, file, &bytes);
+            }
+        },
+        // The right certificate, beside an authority that knows nothing of it.
+        |machine| damage(machine, "ca.pem", Authority::new().pem().as_bytes()),
+    ];
+    for (number, spoil) in spoils.into_iter().enumerate() {
+        let (machine, control) = joined(vec![accepts(Authority::new())]);
+        spoil(&machine);
+        let error = Identity::load(&machine.identity()).err();
+        assert!(
+            matches!(error, Some(IdentityError::Content { .. })),
+            "{number}: {error:?}"
+        );
+        let mended = machine.join(&control.url).unwrap();
+        assert_eq!(mended, Joined::Mended(node_id()), "{number}");
+        Identity::load(&machine.identity()).unwrap();
+    }
+}
+
 #[test]
 fn what_control_refuses_leaves_the_remains_as_they_are() {
     let refused = says(

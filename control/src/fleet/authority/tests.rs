@@ -1,5 +1,6 @@
 use std::os::unix::fs::PermissionsExt as _;
 
+use bc_protocol::certificate::company;
 use rcgen::{CertificateParams, KeyPair};
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
@@ -77,7 +78,14 @@ fn of_a_request_only_the_key_is_believed() {
     let key = KeyPair::generate().unwrap();
     let proven = CertifiedKey::from_request(&request(&key)).unwrap();
     let node = bc_protocol::id::NodeId::random(1, 2);
-    let pem = authority.issue_node(&proven, &node, NOW).unwrap();
+    let gateway = "wss://one.example/session";
+    let pem = authority
+        .issue_node(&proven, &node, &[gateway.to_owned()], NOW)
+        .unwrap();
+    let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+    let root = || [&authority.root()[..]];
+    assert_eq!(company::vouches(&der, root(), [gateway]), Ok(true));
+    assert_eq!(company::vouches(&der, root(), []), Ok(false));
     with_certificate(&pem, |certificate| {
         assert_eq!(
             names(certificate),

@@ -202,7 +202,7 @@ impl Site {
     }
 
     pub(super) fn node_tls(&self) -> ClientConfig {
-        self.client(|authority, key, now| authority.issue_node(key, &node(0), now).unwrap())
+        self.client(|authority, key, now| authority.issue_node(key, &node(0), &[], now).unwrap())
     }
 
     pub(super) fn nobody_tls(&self) -> ClientConfig {

@@ -5,6 +5,7 @@ use rustls_pki_types::{CertificateDer, pem::PemObject};
 
 use super::*;
 use crate::identity::Membership;
+use crate::node::credentials::RenewError;
 
 /// A life that began so long ago is over two thirds gone.
 const DUE: Range<i32> = 1980..2040;
@@ -23,11 +24,7 @@ fn ders(pem: &str) -> Vec<Vec<u8>> {
 }
 
 fn over_a_session(membership: &Membership) -> FromGateway {
-    FromGateway::Certificate(Certificate {
-        chain: ders(&membership.certificate),
-        authorities: ders(&membership.authorities),
-        gateways: membership.gateways.clone(),
-    })
+    FromGateway::Certificate(carried(membership))
 }
 
 async fn request(peer: &mut Peer) -> String {
@@ -65,6 +62,125 @@ async fn a_certificate_is_renewed_over_the_session_and_kept() {
     assert!(matches!(scene.hear().await, News::Spec(_)));
     assert_ne!(first, *expected);
     assert_eq!(kept(&scene), *expected);
+}
+
+/// One answer of control, and what a gateway makes of it on its way.
+struct Carried {
+    authority: Authority,
+    stranger: Authority,
+    scene: Scene,
+    peer: Peer,
+    csr: String,
+}
+
+impl Carried {
+    async fn new() -> Self {
+        let authority = Authority::new();
+        let mut scene = Scene::at(&authority, authority.gateway("127.0.0.1"), DUE, None).await;
+        let mut peer = scene.session().await;
+        let csr = request(&mut peer).await;
+        Self {
+            authority,
+            stranger: Authority::new(),
+            scene,
+            peer,
+            csr,
+        }
+    }
+
+    /// What control answers where those are trusted.
+    fn answer(&self, trusted: &[&Authority], gateways: &[&str]) -> Membership {
+        let node_id = NodeId::derived(&[b"node"]);
+        self.authority
+            .answer(&self.csr, &node_id, trusted, gateways)
+    }
+
+    /// Says it, and gives what the node has kept then.
+    async fn kept(&mut self, certificate: Certificate) -> Identity {
+        say(&mut self.peer, FromGateway::Certificate(certificate)).await;
+        say(&mut self.peer, FromGateway::Spec(Ok(spec(1)))).await;
+        assert!(matches!(self.scene.hear().await, News::Spec(_)));
+        Identity::load(self.scene.folder.path()).unwrap()
+    }
+}
+
+fn carried(membership: &Membership) -> Certificate {
+    Certificate {
+        chain: ders(&membership.certificate),
+        authorities: ders(&membership.authorities),
+        gateways: membership.gateways.clone(),
+    }
+}
+
+#[tokio::test]
+async fn what_control_has_signed_beside_a_certificate_is_kept() {
+    let mut carried_by = Carried::new().await;
+    let trusted = [&carried_by.authority, &carried_by.stranger];
+    let gateways = ["wss://one.example/session", "wss://two.example/session"];
+    let answer = carried_by.answer(&trusted, &gateways);
+    let identity = carried_by.kept(carried(&answer)).await;
+    assert_eq!(identity.gateways(), gateways);
+    let authorities: Vec<_> = identity
+        .authorities()
+        .iter()
+        .map(|der| der.to_vec())
+        .collect();
+    assert_eq!(authorities, ders(&answer.authorities));
+}
+
+/// The certificate is genuine each time, and taken; what a gateway has done to the rest is not.
+#[tokio::test]
+async fn a_gateway_cannot_touch_whom_a_node_trusts_and_where_it_goes() {
+    let evil = "wss://evil.example/session".to_owned();
+    type Spoil = fn(&mut Certificate, Vec<u8>, String);
+    let spoils: [(&str, Spoil); 6] = [
+        ("adds an authority", |c, der, _| c.authorities.push(der)),
+        ("adds a gateway", |c, _, url| c.gateways.push(url)),
+        ("is the only gateway", |c, _, url| c.gateways = vec![url]),
+        ("names no gateway", |c, _, _| c.gateways.clear()),
+        ("puts its own first", |c, der, url| {
+            c.authorities.insert(0, der);
+            c.gateways.insert(0, url);
+        }),
+        ("sends as much as it can", |c, _, url| {
+            c.chain.extend(vec![vec![0x30; 100_000]; 7]);
+            c.gateways = vec![url; 200];
+        }),
+    ];
+    for (what, spoil) in spoils {
+        let mut carried_by = Carried::new().await;
+        let own = carried_by.scene.url();
+        let answer = carried_by.answer(&[&carried_by.authority], &["wss://two.example/session"]);
+        let mut certificate = carried(&answer);
+        let stranger = ders(&carried_by.stranger.pem()).remove(0);
+        spoil(&mut certificate, stranger, evil.clone());
+        let identity = carried_by.kept(certificate).await;
+        let chain: Vec<_> = identity.chain().iter().map(|der| der.to_vec()).collect();
+        assert_eq!(chain, ders(&answer.certificate), "{what}");
+        let authorities: Vec<_> = identity
+            .authorities()
+            .iter()
+            .map(|der| der.to_vec())
+            .collect();
+        assert_eq!(authorities, ders(&carried_by.authority.pem()), "{what}");
+        assert_eq!(identity.gateways(), [own], "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_somebody_has_kept_is_not_taken() {
+    let carried_by = Carried::new().await;
+    let first = carried_by.answer(&[&carried_by.authority], &["wss://old.example/session"]);
+    let newer = carried_by.scene.folder.path().join("newer");
+    let own = carried_by
+        .authority
+        .enrol(&newer, "wss://new.example/session", 2030..2060);
+    for name in ["node.key", "node.pem", "node.json"] {
+        std::fs::copy(newer.join(name), carried_by.scene.folder.path().join(name)).unwrap();
+    }
+    let mut credentials = credentials(carried_by.scene.folder.path(), own, None);
+    let error = credentials.accept(&carried(&first)).unwrap_err();
+    assert!(matches!(error, RenewError::Older { .. }), "{error}");
 }
 
 #[tokio::test]
