@@ -19,6 +19,7 @@ mod report;
 pub(crate) mod session;
 mod signals;
 pub(crate) mod socket;
+mod throttle;
 pub(crate) mod update;
 
 use std::{io, path::PathBuf, thread};

@@ -6,6 +6,7 @@
 
 mod appetite;
 mod backoff;
+mod heard;
 mod live;
 mod renewal;
 #[cfg(test)]
@@ -16,9 +17,7 @@ use std::{collections::BTreeMap, time::Instant};
 
 use bc_protocol::command::CommandResult;
 use bc_protocol::id::CommandId;
-use bc_protocol::session::{
-    Facts, FromGateway, FromNode, Goodbye, GoodbyeReason, Hello, Nonce, ProtocolRange, Welcome,
-};
+use bc_protocol::session::{Facts, FromNode, Hello, Nonce, ProtocolRange};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
 pub(crate) use renewal::RenewalTimes;
@@ -30,12 +29,12 @@ pub(crate) use words::{Beginning, Ending, Ignored, Input, Leaving, Output, Wakeu
 use self::{
     appetite::Appetite,
     backoff::{Backoff, Others},
+    heard::Kind,
     live::Live,
     renewal::Renewal,
 };
 use super::limits::{
-    CONNECT_SEQ_MAX, CONNECT_SEQ_STEP_MAX, GOODBYE_DEADLINE, OPEN_DEADLINE, SESSION_HELD,
-    WELCOME_DEADLINE,
+    FRAME_INTERVAL, GOODBYE_DEADLINE, OPEN_DEADLINE, SESSION_HELD, SIGN_INTERVAL, WELCOME_DEADLINE,
 };
 
 /// The machine: at most one connection, and what it is waiting for.
@@ -49,8 +48,10 @@ pub(crate) struct Session {
     protocols: ProtocolRange,
     backoff: Backoff,
     renewal: Renewal,
-    appetite: Appetite,
-    /// Until then nothing of a welcomed session is read.
+    frames: Appetite,
+    /// Pings, pongs and the like, which are no frames of a session.
+    signs: Appetite,
+    /// Until then nothing of the connection is read.
     full_until: Option<Instant>,
     state: State,
 }
@@ -93,7 +94,8 @@ impl Session {
             protocols: beginning.protocols,
             backoff: Backoff::default(),
             renewal: Renewal::Unknown,
-            appetite: Appetite::new(now),
+            frames: Appetite::new(FRAME_INTERVAL, now),
+            signs: Appetite::new(SIGN_INTERVAL, now),
             full_until: None,
             state: State::Waiting { until: now },
         }
@@ -129,6 +131,7 @@ impl Session {
             Input::Result(result) => self.result(result),
             Input::Traffic => {
                 self.heard(now);
+                self.takes_in(Kind::Sign, now);
                 Vec::new()
             }
             Input::Closed(ending) => self.closed(ending, now),
@@ -142,11 +145,14 @@ impl Session {
         match &self.state {
             State::Waiting { until } => Some((*until, Wakeup::Reconnect)),
             State::Opening { overdue_at, .. } => Some((*overdue_at, Wakeup::OpenOverdue)),
-            State::Introduced(hello) => Some((hello.overdue_at, Wakeup::WelcomeOverdue)),
+            State::Introduced(hello) => Some((hello.overdue_at, Wakeup::WelcomeOverdue))
+                .into_iter()
+                .chain(self.reads_on())
+                .min(),
             State::Welcomed(live) => Some(live.next_wakeup())
                 .into_iter()
                 .chain(self.renewal.next_wakeup())
-                .chain(self.full_until.map(|at| (at, Wakeup::ReadOn)))
+                .chain(self.reads_on())
                 .min(),
             State::Leaving { over_at } => Some((*over_at, Wakeup::GoodbyeOverdue)),
             State::Over => None,
@@ -156,13 +162,15 @@ impl Session {
     /// Whether the socket is to be read: not while a gateway that says too much waits its turn.
     pub(crate) fn listens(&self) -> bool {
         match self.state {
-            State::Welcomed(_) => self.full_until.is_none(),
-            State::Waiting { .. }
-            | State::Opening { .. }
-            | State::Introduced(_)
-            | State::Leaving { .. }
-            | State::Over => true,
+            State::Introduced(_) | State::Welcomed(_) => self.full_until.is_none(),
+            State::Waiting { .. } | State::Opening { .. } | State::Leaving { .. } | State::Over => {
+                true
+            }
         }
+    }
+
+    fn reads_on(&self) -> Option<(Instant, Wakeup)> {
+        self.full_until.map(|at| (at, Wakeup::ReadOn))
     }
 
     fn tick(&mut self, now: Instant) -> Vec<Output> {
@@ -265,137 +273,6 @@ impl Session {
         }
     }
 
-    fn frame(
-        &mut self,
-        frame: Result<FromGateway, bc_protocol::session::FrameError>,
-        now: Instant,
-    ) -> Vec<Output> {
-        if matches!(self.state, State::Over) {
-            return Vec::new();
-        }
-        self.heard(now);
-        if matches!(self.state, State::Welcomed(_)) {
-            self.full_until = self.appetite.take(now);
-        }
-        let frame = match frame {
-            Ok(frame) => frame,
-            Err(error) => return self.unreadable(error, now),
-        };
-        match frame {
-            FromGateway::Welcome(welcome) => self.welcome(welcome, now),
-            FromGateway::Goodbye(goodbye) => self.goodbye(goodbye, now),
-            FromGateway::Spec(spec) => match self.state {
-                State::Welcomed(_) => vec![Output::Spec(spec)],
-                State::Introduced(_) => self.broken("a spec before the Welcome", now),
-                State::Waiting { .. }
-                | State::Opening { .. }
-                | State::Leaving { .. }
-                | State::Over => Vec::new(),
-            },
-            FromGateway::Command(command) => match self.state {
-                State::Welcomed(_) => vec![Output::Command(command)],
-                State::Introduced(_) => self.broken("a command before the Welcome", now),
-                State::Waiting { .. }
-                | State::Opening { .. }
-                | State::Leaving { .. }
-                | State::Over => Vec::new(),
-            },
-            FromGateway::Certificate(certificate) => {
-                let welcomed = matches!(self.state, State::Welcomed(_));
-                if welcomed && self.renewal.is_awaited() {
-                    vec![Output::Certificate(certificate)]
-                } else {
-                    vec![Output::Ignored(Ignored::Certificate)]
-                }
-            }
-        }
-    }
-
-    /// A frame with nothing in it that this build knows comes from a newer gateway: the rest of the session is still
-    /// good. Anything else that cannot be read means that the two do not understand each other.
-    fn unreadable(&mut self, error: bc_protocol::session::FrameError, now: Instant) -> Vec<Output> {
-        use bc_protocol::session::FrameError;
-        match error {
-            FrameError::Empty => vec![Output::Ignored(Ignored::Unknown(error))],
-            FrameError::TooLarge { .. } | FrameError::Undecodable(_) | FrameError::Field { .. } => {
-                self.broken(error, now)
-            }
-        }
-    }
-
-    fn welcome(&mut self, welcome: Welcome, now: Instant) -> Vec<Output> {
-        let State::Introduced(hello) = &self.state else {
-            return vec![Output::Ignored(Ignored::Welcome)];
-        };
-        if welcome.nonce != hello.nonce {
-            return vec![Output::Ignored(Ignored::WelcomeToAnother)];
-        }
-        let spoken = self.protocols.min..=self.protocols.max;
-        if !spoken.contains(&welcome.protocol) {
-            let found = format!("protocol {}, which was not offered", welcome.protocol);
-            return self.broken(found, now);
-        }
-        let mut live = Live::new(&welcome, hello.facts.clone(), now);
-        let gateway = hello.gateway.clone();
-        let mut outputs = vec![Output::Welcomed {
-            gateway,
-            session: welcome.session,
-            upgrade_required: welcome.upgrade_required,
-            server_time_ms: welcome.server_time_ms,
-        }];
-        outputs.extend(live.report(&self.facts, now));
-        self.state = State::Welcomed(live);
-        outputs
-    }
-
-    fn goodbye(&mut self, goodbye: Goodbye, now: Instant) -> Vec<Output> {
-        match &self.state {
-            State::Introduced(_) | State::Welcomed(_) => {}
-            State::Leaving { .. } => return self.over(),
-            State::Waiting { .. } | State::Opening { .. } | State::Over => return Vec::new(),
-        }
-        match goodbye.reason {
-            GoodbyeReason::Superseded { connect_seq } => {
-                // A node whose numbers a liar has driven that high still gets above its own winner, in a step or two.
-                let step = self.connect_seq.saturating_add(CONNECT_SEQ_STEP_MAX);
-                let believed = connect_seq.min(step.max(CONNECT_SEQ_MAX));
-                self.connect_seq = self.connect_seq.max(believed);
-            }
-            GoodbyeReason::Stopping
-            | GoodbyeReason::Removed
-            | GoodbyeReason::ProtocolTooNew
-            | GoodbyeReason::Overloaded
-            | GoodbyeReason::ProtocolError
-            | GoodbyeReason::Updating => {}
-        }
-        self.hang_up(Ending::Goodbye(goodbye), now)
-    }
-
-    /// The gateway broke the protocol: it is told so, and left.
-    fn broken(&mut self, found: impl ToString, now: Instant) -> Vec<Output> {
-        match self.state {
-            State::Introduced(_) | State::Welcomed(_) => {}
-            State::Waiting { .. } | State::Opening { .. } | State::Leaving { .. } | State::Over => {
-                return Vec::new();
-            }
-        }
-        let found = found.to_string();
-        let mut outputs = vec![Output::Send(goodbye(
-            GoodbyeReason::ProtocolError,
-            found.clone(),
-        ))];
-        outputs.extend(self.hang_up(Ending::Broken(found), now));
-        outputs
-    }
-
-    fn closed(&mut self, ending: Ending, now: Instant) -> Vec<Output> {
-        match self.state {
-            State::Introduced(_) | State::Welcomed(_) => self.lost(ending, now),
-            State::Leaving { .. } => self.over(),
-            State::Waiting { .. } | State::Opening { .. } | State::Over => Vec::new(),
-        }
-    }
-
     fn leave(&mut self, leaving: Leaving, now: Instant) -> Vec<Output> {
         match self.state {
             State::Waiting { .. } => self.over(),
@@ -414,12 +291,6 @@ impl Session {
                 ]
             }
             State::Leaving { .. } | State::Over => Vec::new(),
-        }
-    }
-
-    fn heard(&mut self, now: Instant) {
-        if let State::Welcomed(live) = &mut self.state {
-            live.heard(now);
         }
     }
 

@@ -31,6 +31,7 @@ use url::Url;
 use super::{
     limits::{SEND_DEADLINE, SOCKET_READ_BUFFER_BYTES},
     session::{Ending, Input},
+    throttle::Throttled,
 };
 use crate::{
     dial::{self, Reach},
@@ -39,7 +40,7 @@ use crate::{
 
 /// An open WebSocket.
 pub(crate) struct Socket {
-    stream: WebSocketStream<TlsStream<TcpStream>>,
+    stream: WebSocketStream<TlsStream<Throttled<TcpStream>>>,
 }
 
 /// Opens a WebSocket. The caller bounds the time that it may take.
@@ -59,7 +60,7 @@ pub(crate) async fn open(gateway: String, config: Arc<ClientConfig>) -> Result<S
 pub(crate) async fn connect(
     gateway: &str,
     config: Arc<ClientConfig>,
-) -> Result<TlsStream<TcpStream>, Ending> {
+) -> Result<TlsStream<Throttled<TcpStream>>, Ending> {
     let url: Url = gateway.parse().map_err(unreachable)?;
     if url.scheme() != "wss" {
         let expected = format!("expected a wss address, found {gateway}");
@@ -75,7 +76,7 @@ pub(crate) async fn connect(
     // Frames are small and answers are waited for.
     stream.set_nodelay(true).map_err(unreachable)?;
     TlsConnector::from(config)
-        .connect(name, stream)
+        .connect(name, Throttled::new(stream))
         .await
         .map_err(unreachable)
 }

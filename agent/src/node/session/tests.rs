@@ -2,6 +2,7 @@
 
 mod always;
 mod scenes;
+mod waits;
 
 use std::{
     collections::BTreeMap,
