@@ -40,6 +40,8 @@ mod watchdog;
 
 use std::process::ExitCode;
 
+use nix::sys::signal::{SigSet, Signal};
+
 /// What this program was built as. A node reports the version of the image that runs, never that of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Build {
@@ -56,5 +58,18 @@ pub struct Build {
 #[must_use]
 pub fn run(build: Build) -> ExitCode {
     clock::never_before(build.built);
+    let refused = make_outgrown_files_errors();
+    if let Err(error) = refused {
+        tracing::debug!(%error, "the signal for outgrown files cannot be held back");
+    }
     cli::run(build)
+}
+
+/// Where files may only grow so far (`LimitFSIZE=`), a write beyond that is to fail like one to a full disk. The kernel
+/// would end the process instead, in the middle of whatever it does, and at every start again. Held back and not ignored:
+/// whom this process starts gets an empty mask and the kernel's way again.
+fn make_outgrown_files_errors() -> nix::Result<()> {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGXFSZ);
+    signals.thread_block()
 }

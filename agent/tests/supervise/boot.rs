@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
 
 use bc_protocol::digest::Sha256;
 use bc_protocol::platform::Platform;
@@ -316,4 +317,21 @@ fn a_wrong_configuration_has_its_own_status() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains("bcd.toml:1: contrl: unknown field"), "{said}");
     }
+}
+
+/// `LimitFSIZE=` of a unit, or a shell's own.
+#[test]
+fn a_file_that_may_not_grow_is_an_error_and_no_signal() {
+    let world = World::new("60s");
+    let command = world.command(&["boot"]);
+    let limited = Command::new("sh")
+        .args(["-c", "ulimit -f 0 && exec \"$0\" \"$@\""])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .output()
+        .unwrap();
+    assert_eq!(limited.status.code(), Some(1), "{limited:?}");
+    let said = String::from_utf8(limited.stderr).unwrap();
+    assert!(said.contains("File too large"), "{said}");
+    assert!(world.run(&["boot"]).status.success());
 }
