@@ -4,6 +4,7 @@
 //! download server of the bench's own: one updates itself to large releases, the other to releases of the agent's own size. What an update is compared with runs between the updates, in the same rounds: a machine
 //! that is busy is busy for all of them.
 
+mod back;
 mod downloads;
 mod figures;
 mod gateway;
@@ -40,6 +41,9 @@ use crate::{build, fleet::Service};
 
 /// How long a node is left alone before anything is looked at.
 const SETTLE: Duration = Duration::from_secs(4);
+
+/// How often a node goes back, from either kind of release.
+const BACK_ROUNDS: usize = 3;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +99,18 @@ struct Round {
     floor: Duration,
     curl: Duration,
     ours: Update,
+}
+
+/// Measures nothing but how long a node takes to go back.
+pub async fn going_back(built: Option<&Path>) -> Result<String> {
+    let folder = tempfile::Builder::new().prefix("bcd-bench-").tempdir()?;
+    let agent = provide(built, folder.path()).await?;
+    let took = back::measure(&agent, &folder.path().join("back"), BACK_ROUNDS).await?;
+    let most = took.iter().copied().fold(0.0, f64::max);
+    Ok(format!(
+        "back_ms={:.1} back_most_ms={most:.1}",
+        median(took)
+    ))
 }
 
 /// Measures updates of the agent as it is shipped, or of one that was built before, against systemd-sysupdate in a Debian
@@ -192,6 +208,8 @@ async fn measure(
         true => Some(helped(agent, &folder.path().join("helped")).await?),
         false => None,
     };
+    let back_ms = back::measure(agent, &folder.path().join("back"), BACK_ROUNDS).await?;
+    tell("going back: measured");
     let all = || tens.iter().chain(&hundreds);
     Ok(Figures {
         binary_bytes: fs::metadata(agent)?.len(),
@@ -204,6 +222,8 @@ async fn measure(
             .map(|round| mib(round.ours.extra_kib))
             .fold(0.0, f64::max),
         syncs: counted.syncs,
+        back_ms: median(back_ms.clone()),
+        back_most_ms: back_ms.into_iter().fold(0.0, f64::max),
         gap_ms: median(gaps.iter().map(|bare| ms(bare.gap)).collect()),
         preflight_ms: median(all().map(|round| ms(round.ours.preflight)).collect()),
         ten: ratios(&tens),
@@ -279,7 +299,7 @@ async fn helped(agent: &Path, folder: &Path) -> Result<Helped> {
 /// The memory of a watchdog that waits for a trial.
 async fn watchdog(agent: &Path, folder: &Path) -> Result<u64> {
     fs::create_dir_all(folder)?;
-    let config = node::configure(agent, folder, "", &[])?;
+    let config = node::configure(agent, folder, ("", update::DEADLINE), &[])?;
     let booted = Command::new(agent)
         .args(["boot", "--log", "off", "--config"])
         .arg(&config)

@@ -16,6 +16,9 @@ pub struct Figures {
     pub(super) extra_mib: f64,
     pub(super) syncs: usize,
     pub(super) gap_ms: f64,
+    /// From a trial's deadline to the old binary's Welcome.
+    pub(super) back_ms: f64,
+    pub(super) back_most_ms: f64,
     pub(super) preflight_ms: f64,
 }
 
@@ -84,8 +87,13 @@ impl fmt::Display for Figures {
         )?;
         write!(
             f,
-            "extra_rss_mib={:.2} preflight_ms={:.1} written_ratio={:.4} fsyncs={} gap_ms={:.1}",
+            "extra_rss_mib={:.2} preflight_ms={:.1} written_ratio={:.4} fsyncs={} gap_ms={:.1} ",
             self.extra_mib, self.preflight_ms, self.written_ratio, self.syncs, self.gap_ms,
+        )?;
+        write!(
+            f,
+            "back_ms={:.1} back_most_ms={:.1}",
+            self.back_ms, self.back_most_ms
         )
     }
 }

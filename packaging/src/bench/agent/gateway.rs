@@ -3,13 +3,21 @@
 //! It lets in one node, which it has given an identity, welcomes it, and tells what the node says and when. Sessions
 //! are as real as any: TLS with certificates on both sides, a WebSocket, and the frames that both ends know.
 
-use std::{fs, path::Path, sync::Arc, time::Duration, time::Instant};
+use std::{
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail};
 use bc_protocol::{
     certificate::Holder,
     id::{NodeId, SessionId},
-    session::{FromGateway, FromNode, Welcome},
+    session::{AttemptFacts, FromGateway, FromNode, Hello, Welcome},
 };
 use futures_util::{SinkExt, StreamExt};
 use rcgen::{
@@ -43,12 +51,24 @@ pub(super) struct Gateway {
     issuer: Issuer,
     url: String,
     sessions: mpsc::UnboundedReceiver<Session>,
+    trials: mpsc::UnboundedReceiver<()>,
+    welcomes_trials: Arc<AtomicBool>,
+}
+
+/// Where those who come go.
+#[derive(Clone)]
+struct Guests {
+    sessions: mpsc::UnboundedSender<Session>,
+    /// Binaries on trial that nobody welcomes.
+    trials: mpsc::UnboundedSender<()>,
+    welcomes_trials: Arc<AtomicBool>,
 }
 
 /// A session that was welcomed.
 pub(super) struct Session {
     /// When the Welcome was out.
     pub(super) welcomed_at: Instant,
+    hello: Hello,
     socket: Socket,
 }
 
@@ -62,11 +82,20 @@ impl Gateway {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("wss://{}/session", listener.local_addr()?);
         let (session, sessions) = mpsc::unbounded_channel();
-        tokio::spawn(accept(listener, acceptor(&issuer)?, session));
+        let (trial, trials) = mpsc::unbounded_channel();
+        let welcomes_trials = Arc::new(AtomicBool::new(true));
+        let guests = Guests {
+            sessions: session,
+            trials: trial,
+            welcomes_trials: Arc::clone(&welcomes_trials),
+        };
+        tokio::spawn(accept(listener, acceptor(&issuer)?, guests));
         Ok(Self {
             issuer,
             url,
             sessions,
+            trials,
+            welcomes_trials,
         })
     }
 
@@ -90,6 +119,19 @@ impl Gateway {
         Ok(())
     }
 
+    /// Whether a binary on trial is welcomed from now on.
+    pub(super) fn welcomes_trials(&self, welcomes: bool) {
+        self.welcomes_trials.store(welcomes, Ordering::Relaxed);
+    }
+
+    /// Waits until a binary on trial has said who it is, and is not answered.
+    pub(super) async fn trial(&mut self) -> Result<()> {
+        timeout(PATIENCE, self.trials.recv())
+            .await
+            .context("expected a binary on trial, found none in a minute")?
+            .context("the gateway has ended")
+    }
+
     /// The next session, welcomed.
     pub(super) async fn session(&mut self) -> Result<Session> {
         timeout(PATIENCE, self.sessions.recv())
@@ -100,29 +142,30 @@ impl Gateway {
 }
 
 /// Welcomes whoever comes, beside one another: a probe, which says nothing, keeps no node waiting.
-async fn accept(
-    listener: TcpListener,
-    acceptor: TlsAcceptor,
-    sessions: mpsc::UnboundedSender<Session>,
-) {
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, guests: Guests) {
     while let Ok((stream, _)) = listener.accept().await {
-        let (acceptor, sessions) = (acceptor.clone(), sessions.clone());
+        let (acceptor, guests) = (acceptor.clone(), guests.clone());
         tokio::spawn(async move {
-            if let Ok(session) = welcome(stream, acceptor).await {
+            if let Ok(session) = welcome(stream, acceptor, &guests).await {
                 // Nobody is left to tell once the bench has ended.
-                drop(sessions.send(session));
+                drop(guests.sessions.send(session));
             }
         });
     }
 }
 
-async fn welcome(stream: TcpStream, acceptor: TlsAcceptor) -> Result<Session> {
+async fn welcome(stream: TcpStream, acceptor: TlsAcceptor, guests: &Guests) -> Result<Session> {
     stream.set_nodelay(true)?;
     let stream = acceptor.accept(stream).await?;
     let mut socket = accept_async(stream).await?;
     let FromNode::Hello(hello) = frame(&mut socket).await?.context("no Hello")? else {
         bail!("expected a Hello, found another frame");
     };
+    if hello.facts.trial.is_some() && !guests.welcomes_trials.load(Ordering::Relaxed) {
+        guests.trials.send(()).context("the bench has ended")?;
+        while frame(&mut socket).await?.is_some() {}
+        bail!("a binary on trial has gone");
+    }
     let welcome = FromGateway::Welcome(Welcome {
         nonce: hello.nonce,
         session: SessionId::random(0, hello.connect_seq.into()),
@@ -135,11 +178,17 @@ async fn welcome(stream: TcpStream, acceptor: TlsAcceptor) -> Result<Session> {
     socket.send(Message::Binary(welcome.encode())).await?;
     Ok(Session {
         welcomed_at: now(),
+        hello,
         socket,
     })
 }
 
 impl Session {
+    /// The last attempt that the node knew of when it came.
+    pub(super) fn last_attempt(&self) -> Option<&AttemptFacts> {
+        self.hello.facts.last_attempt.as_ref()
+    }
+
     pub(super) async fn say(&mut self, frame: FromGateway) -> Result<()> {
         Ok(self.socket.send(Message::Binary(frame.encode())).await?)
     }

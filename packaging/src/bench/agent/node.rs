@@ -50,19 +50,20 @@ pub(super) struct Release {
 }
 
 impl Node {
-    /// Starts one in `folder` that runs the program `agent`, with `user` as further keys of its configuration.
+    /// Starts one in `folder` that runs the program `agent`, with `user` as further keys of its configuration, and
+    /// `deadline` for trials.
     pub(super) fn start(
         gateway: &Gateway,
         agent: &Path,
         folder: &Path,
-        user: &str,
+        (user, deadline): (&str, &str),
     ) -> Result<Self> {
         let keys = [
             SigningKey::from_scalar(&[7; 32])?,
             SigningKey::from_scalar(&[8; 32])?,
         ];
         gateway.enrol(&folder.join("state/identity"))?;
-        let config = configure(agent, folder, user, &keys)?;
+        let config = configure(agent, folder, (user, deadline), &keys)?;
         let mut supervisor = Service::new("supervise", agent, folder);
         supervisor.arg("supervise").arg("--config").arg(&config);
         supervisor.start()?;
@@ -170,7 +171,7 @@ impl Node {
 pub(super) fn configure(
     agent: &Path,
     folder: &Path,
-    user: &str,
+    (user, deadline): (&str, &str),
     signers: &[SigningKey],
 ) -> Result<PathBuf> {
     let stranger = [SigningKey::from_scalar(&[9; 32])?];
@@ -185,7 +186,7 @@ pub(super) fn configure(
         .collect();
     let text = format!(
         "state_dir = \"{}\"\npackage_binary = \"{}\"\n[node]\n{user}\n[update]\nrelease_pins = [{}]\n\
-         threshold = {}\nwatchdog_deadline = \"60s\"\nstable_for = \"100ms\"\n",
+         threshold = {}\nwatchdog_deadline = \"{deadline}\"\nstable_for = \"100ms\"\n",
         folder.join("state").display(),
         agent.display(),
         pins.join(", "),

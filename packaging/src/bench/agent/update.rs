@@ -27,6 +27,9 @@ use crate::fleet::{Service, now};
 /// A user without rights.
 const NOBODY: u32 = 65_534;
 
+/// How long trials have where none is to fail.
+pub(super) const DEADLINE: &str = "60s";
+
 /// How long a helper may take to listen.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -72,7 +75,16 @@ pub(super) enum Look {
 impl Bench {
     /// A node in `folder` that runs `agent`, and its first session.
     pub(super) async fn open(agent: &Path, folder: &Path) -> Result<(Self, Session)> {
-        Self::with(agent, folder, "").await
+        Self::with_deadline(agent, folder, DEADLINE).await
+    }
+
+    /// The same, whose trials have that long.
+    pub(super) async fn with_deadline(
+        agent: &Path,
+        folder: &Path,
+        deadline: &str,
+    ) -> Result<(Self, Session)> {
+        Self::with(agent, folder, ("", deadline)).await
     }
 
     /// The same with a node that runs as a user without rights, and its helper. Only root can have one.
@@ -82,7 +94,7 @@ impl Bench {
             "user = \"{NOBODY}\"\nhelper_socket = \"{}\"",
             socket.display()
         );
-        let (mut bench, session) = Self::with(agent, folder, &keys).await?;
+        let (mut bench, session) = Self::with(agent, folder, (&keys, DEADLINE)).await?;
         let mut helper = Service::new("helper", agent, folder);
         helper.args(["exec", "helper", "--config"]);
         helper.arg(folder.join("bcd.toml")).start()?;
@@ -96,7 +108,7 @@ impl Bench {
         Ok((bench, session))
     }
 
-    async fn with(agent: &Path, folder: &Path, keys: &str) -> Result<(Self, Session)> {
+    async fn with(agent: &Path, folder: &Path, keys: (&str, &str)) -> Result<(Self, Session)> {
         fs::create_dir_all(folder)?;
         let mut gateway = Gateway::open().await?;
         let node = Node::start(&gateway, agent, folder, keys)?;

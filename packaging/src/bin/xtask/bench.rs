@@ -55,6 +55,12 @@ pub(crate) enum Bench {
         #[arg(long, value_name = "FILE")]
         agent: Option<PathBuf>,
     },
+    /// How long a node takes to go back from a release that is no good, after its deadline.
+    Back {
+        /// An agent that was built before, instead of building the one that is shipped now.
+        #[arg(long, value_name = "FILE")]
+        agent: Option<PathBuf>,
+    },
     /// How long the command line takes to start, beside a program that does nothing.
     ///
     /// Medians of many starts, one after the other. For figures worth keeping, give a program as it is shipped: this
@@ -170,6 +176,10 @@ pub(crate) async fn run(bench: Bench) -> Result<()> {
             use bench::agent::Extent;
             let extent = if short { Extent::SHORT } else { Extent::FULL };
             let figures = bench::agent::run(extent, agent.as_deref(), tell).await?;
+            writeln!(io::stdout(), "{figures}")?;
+        }
+        Bench::Back { agent } => {
+            let figures = bench::agent::going_back(agent.as_deref()).await?;
             writeln!(io::stdout(), "{figures}")?;
         }
         Bench::Gateway(args) => run_gateway(args).await?,
