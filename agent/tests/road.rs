@@ -16,6 +16,8 @@ mod helpers;
 mod junk;
 #[path = "road/node.rs"]
 mod node;
+#[path = "road/renewal.rs"]
+mod renewal;
 #[path = "road/refusals.rs"]
 mod refusals;
 #[path = "road/units.rs"]

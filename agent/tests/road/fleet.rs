@@ -47,6 +47,7 @@ const SOON: Duration = Duration::from_secs(60);
 type Issuer = CertifiedIssuer<'static, KeyPair>;
 
 pub(crate) struct Fleet {
+    pub(crate) issuer: Arc<Issuer>,
     /// Where control is.
     pub(crate) control: String,
     /// Who vouches for control, where it speaks https; PEM.
@@ -108,6 +109,7 @@ impl Fleet {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.not_before = date_time_ymd(2024, 1, 1);
         let issuer = Issuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let issuer = Arc::new(issuer);
         let gateway = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let acceptor = acceptor(&issuer);
         let url = format!("wss://{}/session", gateway.local_addr().unwrap());
@@ -123,21 +125,22 @@ impl Fleet {
         };
         let secured = authority.is_some().then(|| Arc::new(web_config(&issuer)));
         let binary = Arc::new(Mutex::new(Vec::new()));
-        let served = Arc::clone(&binary);
+        let (served, signs) = (Arc::clone(&binary), Arc::clone(&issuer));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let stream = stream.unwrap();
                 match &secured {
-                    None => serve(stream, &issuer, &url, &served),
+                    None => serve(stream, &signs, &url, &served),
                     Some(config) => {
                         let tls = ServerConnection::new(Arc::clone(config)).unwrap();
-                        serve(StreamOwned::new(tls, stream), &issuer, &url, &served);
+                        serve(StreamOwned::new(tls, stream), &signs, &url, &served);
                     }
                 }
             }
         });
         let raw_signer = KeyPair::generate().unwrap();
         Self {
+            issuer,
             control,
             authority,
             gateway,
