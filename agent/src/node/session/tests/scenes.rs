@@ -222,7 +222,8 @@ fn what_a_newer_gateway_says_does_no_harm_and_nonsense_does() {
 fn a_gateway_that_never_stops_is_read_once_a_second() {
     let mut stage = Stage::welcomed();
     let unknown = || Input::Frame(Err(FrameError::Empty));
-    for _ in 0..FRAMES_AT_ONCE_MAX {
+    // The Welcome was the first.
+    for _ in 1..FRAMES_AT_ONCE_MAX {
         assert!(stage.session.listens());
         stage.give(unknown());
     }
@@ -243,7 +244,7 @@ fn a_gateway_that_never_stops_is_read_once_a_second() {
     stage.wake();
     stage.give(opened());
     stage.welcome();
-    for _ in 0..FRAMES_AT_ONCE_MAX {
+    for _ in 1..FRAMES_AT_ONCE_MAX {
         assert!(stage.session.listens());
         stage.give(unknown());
     }
