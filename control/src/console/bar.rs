@@ -3,6 +3,7 @@
 //! Takes counts, gives pieces of a line of a thousand parts. Who is there is seen: no piece of anybody is narrower than
 //! the eye, and the pieces fill the line.
 
+use super::show::number_text;
 use crate::api::rollout::RowCounts;
 
 /// The length of a whole bar.
@@ -10,6 +11,9 @@ pub(super) const WHOLE: u32 = 1000;
 
 /// The least width of somebody.
 const LEAST: u32 = 6;
+
+/// The least width of a wave among others: a canary of one in ten thousand is what everybody looks at.
+const WAVE_LEAST: u32 = 40;
 
 /// Between waves.
 const GAP: u32 = 5;
@@ -27,6 +31,11 @@ impl Count {
     /// The state, as people read it.
     pub(super) fn name(&self) -> String {
         self.word.replace('-', " ")
+    }
+
+    /// How many, as people read it.
+    pub(super) fn number(&self) -> String {
+        number_text(self.nodes)
     }
 }
 
@@ -73,7 +82,7 @@ pub(super) fn bars(waves: &[Vec<Count>]) -> Vec<Piece> {
     let nodes: Vec<u32> = waves.iter().map(|wave| total(wave)).collect();
     let mut from = 0;
     let mut all = Vec::new();
-    for (wave, width) in waves.iter().zip(widths(&nodes, room)) {
+    for (wave, width) in waves.iter().zip(widths(&nodes, room, WAVE_LEAST)) {
         all.extend(pieces(wave, from, width));
         from = from.saturating_add(width).saturating_add(GAP);
     }
@@ -90,7 +99,7 @@ fn pieces(counts: &[Count], from: u32, room: u32) -> Vec<Piece> {
     let nodes: Vec<u32> = counts.iter().map(|count| count.nodes).collect();
     let mut x = from;
     let mut pieces = Vec::new();
-    for (count, width) in counts.iter().zip(widths(&nodes, room)) {
+    for (count, width) in counts.iter().zip(widths(&nodes, room, LEAST)) {
         pieces.push(Piece {
             word: count.word.clone(),
             x,
@@ -101,9 +110,15 @@ fn pieces(counts: &[Count], from: u32, room: u32) -> Vec<Piece> {
     pieces
 }
 
-/// Shares a room in proportion, nobody of anybody below the least width; the widest gives what the others need.
-fn widths(parts: &[u32], room: u32) -> Vec<u32> {
+/// Shares a room in proportion, nobody of anybody below the least width where there is room for that; the widest gives
+/// what the others need.
+fn widths(parts: &[u32], room: u32, least: u32) -> Vec<u32> {
     let sum: u64 = parts.iter().map(|part| u64::from(*part)).sum();
+    let some = parts.iter().filter(|part| **part > 0).count();
+    let equal = u32::try_from(some)
+        .ok()
+        .and_then(|some| room.checked_div(some));
+    let least = least.min(equal.unwrap_or(room));
     let share = |part: u32| {
         let exact = (u64::from(part) * u64::from(room)).checked_div(sum);
         u32::try_from(exact.unwrap_or(0)).unwrap_or(room)
@@ -114,15 +129,25 @@ fn widths(parts: &[u32], room: u32) -> Vec<u32> {
             if *part == 0 {
                 0
             } else {
-                share(*part).max(LEAST)
+                share(*part).max(least)
             }
         })
         .collect();
     let used: u32 = widths
         .iter()
         .fold(0, |sum, width| sum.saturating_add(*width));
+    // Several wide ones may have to give: the widest of them first, and none below the least.
+    let mut lacking = used.saturating_sub(room);
+    while lacking > 0 {
+        let Some(widest) = widths.iter_mut().max().filter(|widest| **widest > least) else {
+            break;
+        };
+        let gives = widest.saturating_sub(least).min(lacking);
+        *widest = widest.saturating_sub(gives);
+        lacking = lacking.saturating_sub(gives);
+    }
     if let Some(widest) = widths.iter_mut().max() {
-        *widest = widest.saturating_add(room).saturating_sub(used);
+        *widest = widest.saturating_add(room.saturating_sub(used));
     }
     widths
 }
@@ -147,6 +172,16 @@ mod tests {
         assert_eq!((pieces[1].x, pieces[1].width), (994, 6));
     }
 
+    #[test]
+    fn everybody_in_a_canary_is_seen() {
+        let mut waves = vec![of(&[81, 9, 7, 1, 2])];
+        waves.extend([900, 4000, 5000].map(|nodes| of(&[nodes])));
+        let pieces = bars(&waves);
+        assert!(pieces.iter().all(|piece| piece.width > 0), "{pieces:?}");
+        assert!(pieces[0].width > pieces[1].width, "{pieces:?}");
+        assert_eq!(pieces.last().map(|last| last.x + last.width), Some(WHOLE));
+    }
+
     proptest! {
         #[test]
         fn pieces_fill_the_line_in_order(nodes in proptest::collection::vec(1_u32..100_000, 1..8)) {
@@ -161,9 +196,14 @@ mod tests {
         }
 
         #[test]
-        fn waves_fill_the_line(waves in proptest::collection::vec(1_u32..1000, 1..10)) {
-            let waves: Vec<_> = waves.iter().map(|nodes| of(&[*nodes])).collect();
+        fn waves_fill_the_line(
+            waves in proptest::collection::vec(proptest::collection::vec(1_u32..100_000, 1..8), 1..11)
+        ) {
+            let waves: Vec<_> = waves.iter().map(|nodes| of(nodes)).collect();
             let pieces = bars(&waves);
+            for (one, next) in pieces.iter().zip(pieces.iter().skip(1)) {
+                prop_assert!(one.width > 0 && one.x + one.width <= next.x);
+            }
             let last = pieces.last().unwrap();
             prop_assert_eq!(last.x + last.width, WHOLE);
         }

@@ -28,14 +28,18 @@ const SHOWN: usize = 200;
 const VALUE_CHARS_MAX: usize = 600;
 
 /// What can be chosen, as the API's filters write it.
-const KINDS: [(&str, &str); 7] = [
+const KINDS: [(&str, &str); 11] = [
     ("rollout.*", "rollouts"),
     ("node.*", "nodes"),
     ("release.*", "releases"),
-    ("fleet.*", "fleet"),
+    ("fleet.*", "freezes"),
+    ("command.*", "commands"),
     ("workflow.*", "workflows"),
     ("pool.*", "pools"),
-    ("token.*", "tokens"),
+    ("join-token.*", "join tokens"),
+    ("gateway.*", "gateways"),
+    ("webhook.*", "webhooks"),
+    ("token.*", "API tokens and sign-ins"),
 ];
 
 #[derive(Template)]
@@ -60,8 +64,8 @@ pub(super) struct EventView {
     pub subject: String,
     /// The page of that, below the tenant's.
     pub href: Option<String>,
-    /// By whom.
-    pub actor: String,
+    /// By whom, where it was somebody else.
+    pub actor: Option<String>,
     /// When.
     pub at: At,
     /// The particulars.
@@ -129,9 +133,9 @@ impl EventView {
             position: event.position,
             tone: tone(&event.kind),
             kind: event.kind,
+            actor: (event.actor != event.subject).then_some(event.actor),
             subject: event.subject,
             href,
-            actor: event.actor,
             at: at(event.at, now),
             data: particulars(&event.data),
         }
@@ -151,11 +155,12 @@ fn tone(kind: &str) -> &'static str {
     }
 }
 
-/// An object's fields as texts.
+/// An object's fields as texts. The id of an attempt is for programs: no page leads by it.
 fn particulars(data: &Value) -> Vec<(String, String)> {
     let fields = data.as_object().into_iter().flatten();
     fields
-        .filter(|(_, value)| !value.is_null())
+        .filter(|(name, _)| *name != "attempt")
+        .filter(|(_, value)| !value.is_null() && value.as_str() != Some(""))
         .map(|(name, value)| {
             let text = value
                 .as_str()
@@ -173,15 +178,35 @@ fn particulars(data: &Value) -> Vec<(String, String)> {
 mod tests {
     use serde_json::json;
 
-    use super::{particulars, tone};
+    use super::{Filter, KINDS, particulars, tone};
 
     #[test]
     fn particulars_are_texts_of_bounded_length() {
-        let data = json!({ "a": "x".repeat(1000), "b": [1, 2], "c": null });
+        let data = json!({ "a": "x".repeat(1000), "b": [1, 2], "c": null, "d": "" });
         let shown = particulars(&data);
         assert_eq!(shown.len(), 2);
         assert_eq!(shown[0].1.chars().count(), 601);
         assert_eq!(shown[1], ("b".to_owned(), "[1,2]".to_owned()));
+    }
+
+    /// The guide names every event that is written, as a test of its own sees to.
+    #[test]
+    fn every_kind_of_event_can_be_chosen() {
+        let guide = include_str!("../../../packaging/docs/events.md");
+        let rows = guide.lines().filter(|line| line.starts_with("| `"));
+        let kinds = rows.flat_map(|row| {
+            let cell = row.split('|').nth(1).unwrap();
+            cell.split('`').filter(|word| word.contains('.'))
+        });
+        let kinds: Vec<&str> = kinds.collect();
+        assert!(kinds.contains(&"webhook.deleted"), "{kinds:?}");
+        for kind in kinds {
+            let offered = KINDS.iter().any(|(group, _)| {
+                let wanted = Filter::parse(&[(*group).to_owned()]).unwrap();
+                wanted.wants(kind)
+            });
+            assert!(offered, "{kind}");
+        }
     }
 
     #[test]

@@ -32,6 +32,8 @@ struct FleetPage {
     legend: Vec<Legend>,
     pools: Vec<PoolView>,
     total: String,
+    /// How many pools there are.
+    among: String,
 }
 
 /// One number of the whole fleet.
@@ -85,6 +87,8 @@ pub(super) async fn page(
     let request = OneFleet { tenant_id };
     let summary = service::summary(&operator.app().services, request).await?;
     let colours = colours(&summary.total);
+    let pools = u32::try_from(summary.pools.len()).unwrap_or(u32::MAX);
+    let among = count(pools, "pool");
     Ok(html(&FleetPage {
         said: match asked.text("said") {
             "frozen" => Some("Frozen: nothing starts in this tenant until somebody unfreezes it."),
@@ -102,6 +106,7 @@ pub(super) async fn page(
             .map(|pool| PoolView::new(pool, &colours))
             .collect(),
         total: count(summary.total.nodes, "node"),
+        among,
         page,
     }))
 }

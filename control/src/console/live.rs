@@ -12,7 +12,7 @@ use axum::{
         sse::{Event, KeepAlive, Sse},
     },
 };
-use bc_protocol::id::TenantId;
+use bc_protocol::id::{NodeId, TenantId};
 use futures_util::stream;
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +25,7 @@ use crate::{
     clock::Stopwatch,
     db::Conn,
     event::{news::Reading, read::newest_position, watch::Place},
+    fleet::node,
     rollout::board,
 };
 
@@ -37,29 +38,53 @@ const KNOWN_FOR: Duration = Duration::from_secs(10);
 /// Between signs of life: proxies close connections that are silent for a minute.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Everything of a tenant that pages show changes one of these.
+/// What a page shows, and so what is news to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Watched {
+    /// Things of the whole tenant.
+    Tenant,
+    /// And what one node says from moment to moment, which is no event.
+    Node(NodeId),
+}
+
+/// Everything of a tenant that pages show changes one of these. What only the lapse of time changes does not: pages ask
+/// for themselves now and then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pulse {
     events: u64,
     rollouts: u64,
     revisions: u64,
+    /// The node's newest connection, and its newest report there.
+    said: Option<(u64, u64)>,
 }
 
 impl Pulse {
     /// As it is now.
-    pub(super) async fn take(conn: &mut Conn, tenant: &TenantId) -> Result<Self, sqlx::Error> {
+    pub(super) async fn take(
+        conn: &mut Conn,
+        tenant: &TenantId,
+        watched: &Watched,
+    ) -> Result<Self, sqlx::Error> {
         let (rollouts, revisions) = board::pulse(conn, tenant).await?;
         Ok(Self {
             events: newest_position(conn, tenant).await?,
             rollouts,
             revisions,
+            said: match watched {
+                Watched::Tenant => None,
+                Watched::Node(node) => node::newest_report(conn, tenant, node).await?,
+            },
         })
     }
 }
 
 impl fmt::Display for Pulse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.events, self.rollouts, self.revisions)
+        write!(f, "{}.{}.{}", self.events, self.rollouts, self.revisions)?;
+        match self.said {
+            Some((connection, report)) => write!(f, ".{connection}.{report}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -81,7 +106,9 @@ pub(super) async fn changes(
     })?;
     let again = headers.get("last-event-id");
     let again = again.and_then(|id| id.to_str().ok());
+    let watched = asked.parsed::<NodeId>("node");
     let looks = Looks {
+        watched: watched.map_or(Watched::Tenant, Watched::Node),
         reading: app.services.db.news().read(),
         stop: app.stop.clone(),
         seen: again.unwrap_or(asked.text("seen")).to_owned(),
@@ -111,6 +138,7 @@ pub(super) async fn changes(
 struct Looks {
     operator: Operator,
     tenant: TenantId,
+    watched: Watched,
     reading: Reading,
     stop: CancellationToken,
     seen: String,
@@ -124,7 +152,7 @@ impl Looks {
     async fn pulse(&self) -> Result<Pulse, sqlx::Error> {
         let db = &self.operator.app().services.db;
         let mut conn = db.reader().begin().await?;
-        Pulse::take(&mut conn, &self.tenant).await
+        Pulse::take(&mut conn, &self.tenant, &self.watched).await
     }
 
     /// What is new; none when nobody may look any more, or the database fails.
@@ -152,7 +180,7 @@ impl Looks {
                 self.told = Some(Stopwatch::start());
                 return Some(pulse);
             }
-            // A pass writes rows without an event of its own: nobody hints at it.
+            // A pass writes rows, and a node reports, without an event: nobody hints at it.
             drop(tokio::time::timeout(PACE, self.reading.next()).await);
         }
     }

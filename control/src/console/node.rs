@@ -11,9 +11,10 @@ use serde::Serialize;
 use super::{
     events::{self, EventView},
     failure::Failure,
+    live::Watched,
     operator::{Address, Asked, Operator},
     page::{Page, Section, html},
-    show::{At, Badge, at, short, span},
+    show::{At, Badge, at, count, short, span},
 };
 use crate::{
     access::{action::Action, decide::Resource},
@@ -49,9 +50,18 @@ struct NodePage {
     generation: u64,
     labels: Vec<(String, String)>,
     said: Option<Said>,
-    explanation: Option<(String, String)>,
+    explanation: Option<Explanation>,
     history: Vec<ChapterView>,
     events: Vec<EventView>,
+}
+
+/// Why it is where it is in a rollout.
+#[derive(Debug)]
+struct Explanation {
+    rollout: String,
+    /// What people call the rollout.
+    name: String,
+    sentence: String,
 }
 
 /// What the node last said.
@@ -102,7 +112,8 @@ pub(super) async fn page(
 ) -> Result<Response, Failure> {
     let pools = Resource::Pool(&tenant, None);
     operator.may(Action::PoolRead, pools).await?;
-    let mut page = Page::new(&operator, &tenant, Section::Nodes, "").await?;
+    let around = (Section::Nodes, Watched::Node(id.clone()));
+    let mut page = Page::watching(&operator, &tenant, around, "").await?;
     let db = &operator.app().services.db;
     let found = node::get(db, &tenant, &id).await?;
     let pools = pool::list(db, &tenant).await?;
@@ -119,7 +130,13 @@ pub(super) async fn page(
     let name = name.unwrap_or_else(|| short(id.as_str()));
     page.title = format!("{name} · node");
     Ok(html(&NodePage {
-        explanation: explained(&operator, (&tenant, &id), about).await?,
+        explanation: explained(&operator, (&tenant, &id), about).await?.map(
+            |(rollout, sentence)| Explanation {
+                name: called(&history, &rollout),
+                rollout: rollout.to_string(),
+                sentence,
+            },
+        ),
         events: happened(&operator, (&tenant, &id), page.now).await?,
         history: history
             .into_iter()
@@ -140,6 +157,15 @@ pub(super) async fn page(
     }))
 }
 
+/// A rollout by what it brings, where the node has a part in it.
+fn called(history: &[Chapter], rollout: &RolloutId) -> String {
+    let mut chapters = history.iter();
+    match chapters.find(|chapter| chapter.rollout == *rollout) {
+        Some(chapter) => format!("the rollout of {}", chapter.version),
+        None => short(rollout.as_str()),
+    }
+}
+
 fn labels(node: &Node) -> Vec<(String, String)> {
     let labels = node.labels.iter();
     labels
@@ -152,11 +178,11 @@ async fn explained(
     operator: &Operator,
     (tenant, node): (&TenantId, &NodeId),
     rollout: Option<RolloutId>,
-) -> Result<Option<(String, String)>, Failure> {
+) -> Result<Option<(RolloutId, String)>, Failure> {
     let Some(rollout_id) = rollout else {
         return Ok(None);
     };
-    let id = rollout_id.to_string();
+    let id = rollout_id.clone();
     let request = ExplainRollout {
         tenant_id: tenant.clone(),
         rollout_id,
@@ -185,7 +211,12 @@ async fn happened(
     };
     let page = scope.newest(&operator.app().services.db, EVENTS).await;
     let page = page.map_err(|error| ErrorObject::internal(&error))?;
-    Ok(events::views(page.events, now))
+    let mut views = events::views(page.events, now);
+    // Whose page it is stands above them.
+    for view in &mut views {
+        view.subject.clear();
+    }
+    Ok(views)
 }
 
 impl Said {
@@ -193,9 +224,9 @@ impl Said {
         let trial = reported.trial.as_ref().map(|trial| {
             let slot = trial.slot.name();
             format!(
-                "sequence {} in slot {slot}, started {} times",
+                "sequence {} in slot {slot}, started {}",
                 trial.sequence.get(),
-                trial.starts
+                count(trial.starts, "time")
             )
         });
         let progress = reported.progress.as_ref();

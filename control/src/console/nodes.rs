@@ -36,6 +36,8 @@ struct NodesPage {
     columns: [Column; 5],
     rows: Vec<NodeView>,
     turner: Turner,
+    /// Whether not all nodes were asked for.
+    is_narrowed: bool,
 }
 
 /// One node.
@@ -68,6 +70,8 @@ pub(super) async fn page(
         version: asked.parsed::<Version>("version"),
         text: asked.text("q").to_owned(),
     };
+    let filters = ["pool", "standing", "version", "q"];
+    let is_narrowed = filters.iter().any(|filter| !asked.text(filter).is_empty());
     let (word, direction) = paging::sort(&asked);
     let order = (order(word), direction, paging::page(&asked));
     let db = &operator.app().services.db;
@@ -77,7 +81,7 @@ pub(super) async fn page(
     let listed = listing::nodes(&mut conn, &tenant, &wanted, order).await;
     let Listed { rows, total } = listed.map_err(internal)?;
     Ok(html(&NodesPage {
-        turner: Turner::new(&asked, rows.len(), total),
+        turner: Turner::new(&asked, rows.len(), total, "node"),
         rows: rows
             .into_iter()
             .map(|row| NodeView::new(row, page.now))
@@ -97,6 +101,7 @@ pub(super) async fn page(
             .map_or_else(String::new, |version| version.to_string()),
         text: wanted.text,
         sort: asked.text("sort").to_owned(),
+        is_narrowed,
         page,
     }))
 }

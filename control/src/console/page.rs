@@ -7,7 +7,11 @@ use axum::{
 };
 use bc_protocol::id::TenantId;
 
-use super::{assets, live::Pulse, operator::Operator};
+use super::{
+    assets,
+    live::{Pulse, Watched},
+    operator::Operator,
+};
 use crate::{api::error::ErrorObject, clock::Moment, rollout::board};
 
 /// The parts of the console, as its navigation names them.
@@ -83,6 +87,7 @@ pub(super) struct Page {
     /// What of the tenant it was made from; what comes later is new.
     pub pulse: Pulse,
     section: Section,
+    watched: Watched,
 }
 
 impl Page {
@@ -93,6 +98,16 @@ impl Page {
         section: Section,
         title: impl Into<String>,
     ) -> Result<Self, ErrorObject> {
+        Self::watching(operator, tenant, (section, Watched::Tenant), title).await
+    }
+
+    /// The same, where something else is news too.
+    pub(super) async fn watching(
+        operator: &Operator,
+        tenant: &TenantId,
+        (section, watched): (Section, Watched),
+        title: impl Into<String>,
+    ) -> Result<Self, ErrorObject> {
         let services = &operator.app().services;
         let internal = |error: sqlx::Error| ErrorObject::internal(&error);
         let mut conn = services.db.reader().begin().await.map_err(internal)?;
@@ -100,12 +115,15 @@ impl Page {
             title: title.into(),
             tenant: tenant.clone(),
             // Before anything else is read: what is committed in between is new.
-            pulse: Pulse::take(&mut conn, tenant).await.map_err(internal)?,
+            pulse: Pulse::take(&mut conn, tenant, &watched)
+                .await
+                .map_err(internal)?,
             tenants: board::tenants(&mut conn).await.map_err(internal)?,
             user: operator.name().to_owned(),
             form: operator.form_token(),
             now: Moment::now(),
             section,
+            watched,
         })
     }
 
@@ -126,6 +144,16 @@ impl Page {
     /// The path of this part below the tenant's.
     pub(super) fn path(&self) -> &'static str {
         self.section.path()
+    }
+
+    /// Where word of news comes from.
+    pub(super) fn live(&self) -> String {
+        let base = self.base();
+        let seen = &self.pulse;
+        match &self.watched {
+            Watched::Tenant => format!("{base}/live?seen={seen}"),
+            Watched::Node(node) => format!("{base}/live?node={node}&seen={seen}"),
+        }
     }
 
     /// Where the tenant's pages are.

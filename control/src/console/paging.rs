@@ -1,6 +1,9 @@
 //! Pages of long lists. Pure.
 
-use super::fields::Fields;
+use super::{
+    fields::Fields,
+    show::{count, number_text},
+};
 use crate::rollout::listing::{Direction, PAGE_ROWS};
 
 /// Nobody turns further: behind this many rows a search is what helps.
@@ -9,12 +12,10 @@ const PAGES_MAX: u32 = 100_000;
 /// Where somebody is in a long list.
 #[derive(Clone, Debug)]
 pub(super) struct Turner {
-    /// The first row's number, from 1; 0 where there is none.
-    pub first: u32,
-    /// The last row's number.
-    pub last: u32,
-    /// How many rows there are.
-    pub total: u32,
+    /// Which rows are shown, of how many.
+    pub place: String,
+    /// Whether nothing was found.
+    pub is_empty: bool,
     /// The address of the page before.
     pub before: Option<String>,
     /// The address of the page behind.
@@ -29,20 +30,25 @@ pub(super) fn page(fields: &Fields) -> u32 {
 
 impl Turner {
     /// On a page with that many rows of so many.
-    pub(super) fn new(fields: &Fields, rows: usize, total: u32) -> Self {
+    pub(super) fn new(fields: &Fields, rows: usize, total: u32, thing: &str) -> Self {
         let page = page(fields);
         let rows = u32::try_from(rows).unwrap_or(0);
         let start = page.saturating_mul(PAGE_ROWS);
         let last = start.saturating_add(rows);
         let to = |page: u32| format!("?{}", fields.with("page", &page.to_string()));
+        let all = count(total, thing);
+        let place = match (rows, total) {
+            (_, 0) => format!("No {thing}"),
+            (0, _) => format!("Behind the last of {all}"),
+            (_, _) if rows == total => all,
+            (_, _) => {
+                let first = number_text(start.saturating_add(1));
+                format!("{first}–{} of {all}", number_text(last))
+            }
+        };
         Self {
-            first: if rows == 0 {
-                0
-            } else {
-                start.saturating_add(1)
-            },
-            last: if rows == 0 { 0 } else { last },
-            total,
+            place,
+            is_empty: rows == 0,
             before: (page > 0).then(|| to(page)),
             behind: (last < total && rows > 0).then(|| to(page.saturating_add(2))),
         }
@@ -100,14 +106,26 @@ mod tests {
 
     #[test]
     fn pages_lead_to_each_other() {
-        let first = Turner::new(&fields("state=failed"), 100, 250);
-        assert_eq!((first.first, first.last, first.before), (1, 100, None));
+        let first = Turner::new(&fields("state=failed"), 100, 250, "node");
+        assert_eq!(
+            (first.place.as_str(), first.before),
+            ("1–100 of 250 nodes", None)
+        );
         assert_eq!(first.behind.as_deref(), Some("?page=2&state=failed"));
-        let last = Turner::new(&fields("page=3"), 50, 250);
-        assert_eq!((last.first, last.last, last.behind), (201, 250, None));
+        let last = Turner::new(&fields("page=3"), 50, 250, "node");
+        assert_eq!(
+            (last.place.as_str(), last.behind),
+            ("201–250 of 250 nodes", None)
+        );
         assert_eq!(last.before.as_deref(), Some("?page=2"));
-        let none = Turner::new(&fields("page=9"), 0, 250);
-        assert_eq!((none.first, none.last), (0, 0));
+        for (page, rows, total, place) in [
+            ("9", 0, 250, "Behind the last of 250 nodes"),
+            ("1", 0, 0, "No node"),
+            ("1", 1, 1, "1 node"),
+        ] {
+            let page = fields(&format!("page={page}"));
+            assert_eq!(Turner::new(&page, rows, total, "node").place, place);
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::{
     failure::Failure,
     operator::{Address, Operator},
     page::{Page, Section, html},
-    show::{At, at, number_text},
+    show::{At, at, count},
 };
 use crate::{
     api::{
@@ -46,6 +46,7 @@ struct ReleaseView {
     registered: At,
     by: String,
     artifacts: Vec<ArtifactView>,
+    files: String,
     nodes: String,
     runs_somewhere: bool,
 }
@@ -103,12 +104,16 @@ impl ReleaseView {
             signers: release.signers.iter().map(ToString::to_string).collect(),
             registered: at(release.registered_at, now),
             by: release.registered_by,
+            files: count(
+                u32::try_from(release.artifacts.len()).unwrap_or(u32::MAX),
+                "file",
+            ),
             artifacts: release
                 .artifacts
                 .into_iter()
                 .map(ArtifactView::new)
                 .collect(),
-            nodes: number_text(nodes),
+            nodes: count(nodes, "node"),
             runs_somewhere: nodes > 0,
         }
     }

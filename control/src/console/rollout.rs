@@ -133,7 +133,7 @@ pub(super) async fn page(
             .collect(),
         late: late(&board.late),
         has_ended: has_ended(rollout.state),
-        waiting: board.waiting.into_iter().map(Reason::new).collect(),
+        waiting: reasons(board.waiting, rollout.reason.is_some()),
         card: Card::new(rollout, &board.standing.waves, page.now),
         page,
     }))
@@ -193,6 +193,14 @@ fn late(rows: &[LateNode]) -> Vec<(Badge, u32)> {
         (Badge(state.word()), u32::try_from(rows).unwrap_or(u32::MAX))
     });
     counted.filter(|(_, nodes)| *nodes > 0).collect()
+}
+
+/// Why nothing happens; that the rollout is paused, and why, is said above it already.
+fn reasons(waiting: Vec<Waiting>, is_said: bool) -> Vec<Reason> {
+    let paused = RolloutState::Paused.word();
+    let reasons = waiting.into_iter();
+    let reasons = reasons.filter(|reason| !(is_said && reason.code == paused));
+    reasons.map(Reason::new).collect()
 }
 
 impl Reason {

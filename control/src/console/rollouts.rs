@@ -10,7 +10,7 @@ use super::{
     operator::{Address, Asked, Operator},
     page::{Page, Section, html},
     paging,
-    show::{At, Badge, at, count, seconds},
+    show::{At, Badge, at, count, number_text, seconds},
 };
 use crate::{
     api::{
@@ -102,10 +102,8 @@ pub(super) struct WaveView {
     pub percent: String,
     /// How it stands: `done`, `open`, `waiting` or `empty`.
     pub stage: &'static str,
-    /// All of them.
-    pub total: u32,
-    /// How many have settled.
-    pub settled: u32,
+    /// How many have settled, of all.
+    pub settled: String,
     /// Its nodes as a bar.
     pub bar: Vec<Piece>,
     /// What the bar shows, for those who do not see it.
@@ -186,8 +184,11 @@ impl WaveView {
             stage: if total == 0 { "empty" } else { stage },
             spoken: spoken(&counts, total),
             bar: bar::bar(&counts),
-            total,
-            settled: total.saturating_sub(waits),
+            settled: format!(
+                "{} of {}",
+                number_text(total.saturating_sub(waits)),
+                number_text(total)
+            ),
         }
     }
 }
@@ -223,7 +224,7 @@ fn percent(share: &str) -> String {
 fn spoken(counts: &[Count], total: u32) -> String {
     let parts: Vec<String> = counts
         .iter()
-        .map(|count| format!("{} {}", count.nodes, count.name()))
+        .map(|count| format!("{} {}", count.number(), count.name()))
         .collect();
     match total {
         0 => "no nodes".to_owned(),

@@ -89,7 +89,7 @@ pub(super) async fn page(
     let listed = listing::rows(&mut conn, &request.rollout_id, &wanted, order).await;
     let Listed { rows, total } = listed.map_err(internal)?;
     Ok(html(&RowsPage {
-        turner: Turner::new(&asked, rows.len(), total),
+        turner: Turner::new(&asked, rows.len(), total, "node"),
         rows: rows
             .into_iter()
             .map(|row| RowView::new(row, page.now))

@@ -13,7 +13,7 @@ use crate::{
     api::fleet::{ListNodes, Node, Nodes, Reported},
     clock::Moment,
     db::{
-        Db, Row,
+        Conn, Db, Row,
         column::{json, moment, moment_option, number, parsed, undecodable},
         query, query_scalar,
     },
@@ -106,6 +106,24 @@ pub(crate) async fn pool_of(
         .fetch_optional(db.reader())
         .await?;
     Ok(row.as_ref().map(|row| parsed(row, "pool_id")).transpose()?)
+}
+
+/// How a node's newest report is numbered: its connection, and the report there. None where it has said nothing yet.
+pub(crate) async fn newest_report(
+    conn: &mut Conn,
+    tenant: &TenantId,
+    node: &NodeId,
+) -> Result<Option<(u64, u64)>, sqlx::Error> {
+    let row = query(
+        "SELECT f.connect_seq, f.report FROM node_facts f JOIN nodes n ON n.id = f.node_id
+         WHERE f.node_id = $1 AND n.tenant = $2",
+    )
+    .bind(node.as_str())
+    .bind(tenant.as_str())
+    .fetch_optional(conn)
+    .await?;
+    row.map(|row| Ok((number(&row, "connect_seq")?, number(&row, "report")?)))
+        .transpose()
 }
 
 /// Removed nodes, the newest first, for gateways to refuse. Beyond the bound, which keeps the list within a frame, a

@@ -112,7 +112,7 @@ async function refresh() {
 }
 
 function live() {
-  const stream = new EventSource(`${main.dataset.live}?seen=${encodeURIComponent(main.dataset.pulse)}`);
+  const stream = new EventSource(main.dataset.live);
   stream.addEventListener("open", () => { show("on", "Live: this page follows what happens."); });
   stream.addEventListener("change", refresh);
   stream.addEventListener("error", () => {
@@ -137,7 +137,11 @@ if (here.searchParams.has("said")) {
 
 tick();
 setInterval(tick, 1000);
-if (main && main.dataset.live) live();
+if (main && main.dataset.live) {
+  live();
+  /* What only the lapse of time changes is nobody's news: a node that has been away for long enough, say. */
+  setInterval(() => { if (!document.hidden) refresh(); }, 30_000);
+}
 
 /* Whoever came by a link from elsewhere is signed in all the same: the browser only shows it to pages of ours. */
 const way = document.querySelector("[data-next]");
