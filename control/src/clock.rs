@@ -99,10 +99,15 @@ impl Stopwatch {
     }
 }
 
+/// To the millisecond; in the alternate form, for sentences, to the second.
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = Timestamp::from_millisecond(self.0).map_err(|_| fmt::Error)?;
-        write!(f, "{at:.3}")
+        if f.alternate() {
+            write!(f, "{at:.0}")
+        } else {
+            write!(f, "{at:.3}")
+        }
     }
 }
 

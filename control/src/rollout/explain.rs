@@ -124,6 +124,14 @@ impl Answer {
         }
     }
 
+    /// How something ended, and what went wrong.
+    fn troubled(account: &Account, ended: String) -> Self {
+        match &account.trouble {
+            Some(trouble) => Self::new(&trouble.code, format!("{ended}: {trouble}")),
+            None => Self::new("unknown", format!("{ended}, and nothing says why")),
+        }
+    }
+
     fn and(mut self, more: impl fmt::Display) -> Self {
         self.sentence.push_str(&more.to_string());
         self
@@ -134,17 +142,16 @@ impl Case<'_> {
     fn row(self, account: &Account, wave: Option<u32>) -> Answer {
         let version = &self.terms.version;
         let at = at(account.finished_at);
-        let trouble = || {
-            account
-                .trouble
-                .clone()
-                .unwrap_or(Trouble::new("unknown", ""))
-        };
         let late = if wave.is_none() { "late " } else { "" };
         match account.state {
             RowState::Pending => self.pending(wave),
             RowState::Upgrading => {
-                let text = format!("it is upgrading {late}to {version}{}", journey(account));
+                let from = account.from.as_ref().map(|from| format!(" from {from}"));
+                let text = format!(
+                    "it is upgrading {late}to {version}{}{}",
+                    from.unwrap_or_default(),
+                    journey(account)
+                );
                 Answer::new("upgrading", text)
                     .and(last_error(account))
                     .and(self.away())
@@ -160,15 +167,22 @@ impl Case<'_> {
                 }
             },
             RowState::Failed => {
-                let text = format!("upgrading {late}to {version} failed{at}: {}", trouble());
-                Answer::new(&trouble().code, text).and(self.holding())
+                let text = format!("upgrading {late}to {version} failed{at}");
+                Answer::troubled(account, text)
+                    .and(self.holding())
+                    .and(self.once_more())
             }
             RowState::Skipped => {
-                let text = format!("it was passed over{at}: {}", trouble());
-                Answer::new(&trouble().code, text).and(self.holding())
+                let text = format!("it was passed over{at}");
+                Answer::troubled(account, text).and(self.holding())
             }
             RowState::RollingBack => {
-                let text = format!("it is going back from {version}{}", journey(account));
+                let to = account.from.as_ref().map(|to| format!(" to {to}"));
+                let text = format!(
+                    "it is going back from {version}{}{}",
+                    to.unwrap_or_default(),
+                    journey(account)
+                );
                 Answer::new("rolling-back", text)
                     .and(last_error(account))
                     .and(self.away())
@@ -275,25 +289,32 @@ impl Case<'_> {
         }
     }
 
+    /// What brings a failed node another try. It gets none by itself.
+    fn once_more(self) -> &'static str {
+        match self.head.state {
+            RolloutState::Completed => "; rollouts retry tries it again",
+            RolloutState::Running | RolloutState::Paused | RolloutState::Aborted => "",
+        }
+    }
+
     fn away(self) -> String {
         match self.node.presence {
             Presence::Online => String::new(),
-            Presence::Offline(since) => format!(", and has been offline since {since}"),
+            Presence::Offline(since) => format!(", and has been offline since {since:#}"),
         }
     }
 }
 
 fn at(moment: Option<Moment>) -> String {
-    moment.map_or_else(String::new, |at| format!(" at {at}"))
+    moment.map_or_else(String::new, |at| format!(" at {at:#}"))
 }
 
 fn journey(account: &Account) -> String {
-    let from = account.from.as_ref().map(|from| format!(" from {from}"));
-    let since = account.started_at.map(|since| format!(" since {since}"));
+    let since = account.started_at.map(|since| format!(" since {since:#}"));
     let until = account
         .deadline_at
-        .map(|until| format!(" and has time until {until}"));
-    [from, since, until].into_iter().flatten().collect()
+        .map(|until| format!(" and has time until {until:#}"));
+    [since, until].into_iter().flatten().collect()
 }
 
 fn last_error(account: &Account) -> String {

@@ -88,18 +88,21 @@ impl fmt::Display for Hold {
             Self::Frozen(Freeze { reason, by, since }) => {
                 write!(
                     f,
-                    "{by} froze the fleet at {since}, so nothing starts: {reason}"
+                    "{by} froze the fleet at {since:#}, so nothing starts: {reason}"
                 )
             }
-            Self::Soaking { until } => write!(f, "the wave has settled and soaks until {until}"),
+            Self::Soaking { until } => write!(f, "the wave has settled and soaks until {until:#}"),
             Self::Offline { since, skipped_at } => {
-                write!(f, "the node has been offline since {since}")?;
+                write!(f, "the node has been offline since {since:#}")?;
                 match skipped_at {
-                    Some(at) => write!(f, ", and is passed over at {at}"),
+                    Some(at) => write!(f, ", and is passed over at {at:#}"),
                     None => Ok(()),
                 }
             }
             Self::Disrupted { by } => write!(f, "{by} disrupts the node already"),
+            Self::Budget { disrupted: 1, max } => {
+                write!(f, "1 node of its pool is disrupted where {max} may be")
+            }
             Self::Budget { disrupted, max } => write!(
                 f,
                 "{disrupted} nodes of its pool are disrupted where {max} may be"

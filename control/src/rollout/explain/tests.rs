@@ -136,7 +136,7 @@ fn a_node_of_a_later_wave() {
     check(
         &Given::held(pending(1), Hold::Soaking { until }),
         "wave",
-        &format!("{text}; the wave has settled and soaks until 2026-11-30T11:00:00.000Z"),
+        &format!("{text}; the wave has settled and soaks until 2026-11-30T11:00:00Z"),
     );
     let paused = Hold::NotRunning {
         state: RolloutState::Paused,
@@ -182,7 +182,7 @@ fn a_node_of_the_open_wave() {
     check(
         &Given::held(pending(0), hold),
         "offline",
-        "it waits: the node has been offline since 2026-11-30T09:00:00.000Z, and is passed over at 2026-11-30T09:06:00.000Z",
+        "it waits: the node has been offline since 2026-11-30T09:00:00Z, and is passed over at 2026-11-30T09:06:00Z",
     );
 }
 
@@ -202,8 +202,7 @@ fn a_frozen_fleet_is_the_first_reason() {
             freeze: Some(freeze.clone()),
             ..Given::of(part)
         };
-        let why =
-            "alice froze the fleet at 2026-11-30T08:00:00.000Z, so nothing starts: incident 7";
+        let why = "alice froze the fleet at 2026-11-30T08:00:00Z, so nothing starts: incident 7";
         check(&given, "frozen", &format!("{text}: {why}"));
     }
 }
@@ -214,8 +213,7 @@ fn a_node_in_flight() {
         deadline_at: Some(moment("2026-11-30T10:15:00Z")),
         ..account(RowState::Upgrading)
     };
-    let text =
-        "from 1.0.0 since 2026-11-30T10:00:00.000Z and has time until 2026-11-30T10:15:00.000Z";
+    let text = "from 1.0.0 since 2026-11-30T10:00:00Z and has time until 2026-11-30T10:15:00Z";
     check(
         &Given::of(Part::Wave(0, flying.clone())),
         "upgrading",
@@ -231,7 +229,7 @@ fn a_node_in_flight() {
         &given,
         "upgrading",
         &format!(
-            "it is upgrading late to 1.1.0 {text}, last error download: connection reset, and has been offline since 2026-11-30T10:01:00.000Z"
+            "it is upgrading late to 1.1.0 {text}, last error download: connection reset, and has been offline since 2026-11-30T10:01:00Z"
         ),
     );
     let back = Account {
@@ -241,7 +239,7 @@ fn a_node_in_flight() {
     check(
         &Given::of(Part::Wave(0, back)),
         "rolling-back",
-        &format!("it is going back from 1.1.0 {text}"),
+        "it is going back from 1.1.0 to 1.0.0 since 2026-11-30T10:00:00Z and has time until 2026-11-30T10:15:00Z",
     );
 }
 
@@ -255,7 +253,7 @@ fn a_node_that_has_settled() {
     check(
         &Given::of(Part::Wave(0, settled(RowState::Succeeded, None))),
         "succeeded",
-        "it went from 1.0.0 to 1.1.0, confirmed at 2026-11-30T10:05:00.000Z",
+        "it went from 1.0.0 to 1.1.0, confirmed at 2026-11-30T10:05:00Z",
     );
     let already = Account {
         from: None,
@@ -264,24 +262,24 @@ fn a_node_that_has_settled() {
     check(
         &Given::of(Part::Late(already)),
         "succeeded",
-        "it ran 1.1.0 already, confirmed at 2026-11-30T10:05:00.000Z",
+        "it ran 1.1.0 already, confirmed at 2026-11-30T10:05:00Z",
     );
     let failed = settled(RowState::Failed, Some(Trouble::new("crashed", "signal 11")));
     check(
         &Given::held(Part::Wave(0, failed), Hold::StillAtWork),
         "crashed",
-        "upgrading to 1.1.0 failed at 2026-11-30T10:05:00.000Z: crashed: signal 11; the node is still at work, so its place is not free yet",
+        "upgrading to 1.1.0 failed at 2026-11-30T10:05:00Z: crashed: signal 11; the node is still at work, so its place is not free yet",
     );
     let skipped = settled(RowState::Skipped, Some(Trouble::new("floor", "too old")));
     check(
         &Given::of(Part::Wave(0, skipped)),
         "floor",
-        "it was passed over at 2026-11-30T10:05:00.000Z: floor: too old",
+        "it was passed over at 2026-11-30T10:05:00Z: floor: too old",
     );
     check(
         &Given::of(Part::Wave(0, settled(RowState::RolledBack, None))),
         "rolled-back",
-        "it went back to 1.0.0 at 2026-11-30T10:05:00.000Z",
+        "it went back to 1.0.0 at 2026-11-30T10:05:00Z",
     );
 }
 
@@ -301,5 +299,208 @@ fn a_late_node_and_one_without_a_part() {
         &Given::of(Part::Stranger(Absence::OtherPool)),
         "other-pool",
         "it has no part in the rollout, which does not move through its pool",
+    );
+}
+
+/// What stops everybody of the open wave.
+#[test]
+fn a_sentence_for_every_reason_of_the_rollouts() {
+    let at = || moment("2026-11-30T09:00:00Z");
+    let paused = |reason: Option<&str>| Hold::NotRunning {
+        state: RolloutState::Paused,
+        reason: reason.map(Into::into),
+    };
+    let freeze = Freeze {
+        reason: "incident 7".into(),
+        by: "alice".into(),
+        since: at(),
+    };
+    for (hold, code, sentence) in [
+        (
+            paused(Some("looks odd")),
+            "paused",
+            "the rollout is paused because: looks odd",
+        ),
+        (paused(None), "paused", "the rollout is paused"),
+        (
+            Hold::Frozen(freeze),
+            "frozen",
+            "alice froze the fleet at 2026-11-30T09:00:00Z, so nothing starts: incident 7",
+        ),
+        (
+            Hold::Soaking { until: at() },
+            "soaking",
+            "the wave has settled and soaks until 2026-11-30T09:00:00Z",
+        ),
+        (
+            Hold::Distrusted {
+                refusal: "expected valid signatures of 2 pinned keys, found 1".into(),
+            },
+            "distrusted",
+            "today's pins do not cover the release: expected valid signatures of 2 pinned keys, found 1",
+        ),
+    ] {
+        let given = Given::held(pending(0), hold);
+        check(&given, code, &format!("it waits: {sentence}"));
+    }
+}
+
+/// What stops this node.
+#[test]
+fn a_sentence_for_every_reason_of_the_nodes() {
+    let since = moment("2026-11-30T09:00:00Z");
+    for (hold, code, sentence) in [
+        (
+            Hold::Offline {
+                since,
+                skipped_at: None,
+            },
+            "offline",
+            "the node has been offline since 2026-11-30T09:00:00Z",
+        ),
+        (
+            Hold::Disrupted {
+                by: "rollout_x".into(),
+            },
+            "disrupted",
+            "rollout_x disrupts the node already",
+        ),
+        (
+            Hold::Budget {
+                disrupted: 1,
+                max: 1,
+            },
+            "budget",
+            "1 node of its pool is disrupted where 1 may be: a by wf_a, b by wf_b, c by wf_c, and 2 more",
+        ),
+        (
+            Hold::StillAtWork,
+            "at-work",
+            "the node is still at work, so its place is not free yet",
+        ),
+        (
+            Hold::Maintenance,
+            "maintenance",
+            "the node is in maintenance",
+        ),
+        (
+            Hold::Unstartable(Trouble::new("floor", "the node accepts nothing below 12")),
+            "floor",
+            "floor: the node accepts nothing below 12",
+        ),
+    ] {
+        let given = Given::held(pending(0), hold);
+        check(&given, code, &format!("it waits: {sentence}"));
+    }
+}
+
+/// Every way to have no part in a rollout.
+#[test]
+fn a_sentence_for_every_absence() {
+    for (absence, code, rest) in [
+        (Absence::Removed, "removed", ": it was removed"),
+        (
+            Absence::OtherPool,
+            "other-pool",
+            ", which does not move through its pool",
+        ),
+        (
+            Absence::JoinedLater,
+            "joined-later",
+            ": it joined later, and is late for it once the rollout has completed",
+        ),
+        (
+            Absence::Narrowed,
+            "narrowed",
+            ", which was made for certain nodes only",
+        ),
+        (
+            Absence::LeftOut,
+            "left-out",
+            ": it was left out, as nodes in maintenance are",
+        ),
+        (
+            Absence::Overtaken,
+            "overtaken",
+            ": a newer one says what it should run",
+        ),
+    ] {
+        let sentence = format!("it has no part in the rollout{rest}");
+        check(&Given::of(Part::Stranger(absence)), code, &sentence);
+    }
+}
+
+/// Every state of a row, of a wave and late.
+#[test]
+fn a_sentence_for_every_state() {
+    for (state, wave, late) in [
+        (
+            RowState::Pending,
+            "it starts with the next pass",
+            "it starts with the next pass",
+        ),
+        (
+            RowState::Upgrading,
+            "it is upgrading to 1.1.0 from 1.0.0 since 2026-11-30T10:00:00Z",
+            "it is upgrading late to 1.1.0 from 1.0.0 since 2026-11-30T10:00:00Z",
+        ),
+        (
+            RowState::Succeeded,
+            "it went from 1.0.0 to 1.1.0, confirmed",
+            "it went late from 1.0.0 to 1.1.0, confirmed",
+        ),
+        (
+            RowState::Failed,
+            "upgrading to 1.1.0 failed, and nothing says why",
+            "upgrading late to 1.1.0 failed, and nothing says why",
+        ),
+        (
+            RowState::Skipped,
+            "it was passed over, and nothing says why",
+            "it was passed over, and nothing says why",
+        ),
+        (
+            RowState::RollingBack,
+            "it is going back from 1.1.0 to 1.0.0 since 2026-11-30T10:00:00Z",
+            "it is going back from 1.1.0 to 1.0.0 since 2026-11-30T10:00:00Z",
+        ),
+        (
+            RowState::RolledBack,
+            "it went back to 1.0.0",
+            "it went back to 1.0.0",
+        ),
+    ] {
+        let row = Account {
+            finished_at: None,
+            ..account(state)
+        };
+        for (part, expected) in [(Part::Wave(0, row.clone()), wave), (Part::Late(row), late)] {
+            let code = match state {
+                RowState::Pending => "next",
+                RowState::Failed | RowState::Skipped => "unknown",
+                RowState::Upgrading
+                | RowState::Succeeded
+                | RowState::RollingBack
+                | RowState::RolledBack => state.word(),
+            };
+            check(&Given::of(part), code, expected);
+        }
+    }
+}
+
+#[test]
+fn a_node_that_failed_gets_another_try_when_somebody_says_so() {
+    let failed = Account {
+        trouble: Some(Trouble::new("threshold", "")),
+        ..account(RowState::Failed)
+    };
+    let given = Given {
+        state: RolloutState::Completed,
+        ..Given::of(Part::Wave(0, failed))
+    };
+    check(
+        &given,
+        "threshold",
+        "upgrading to 1.1.0 failed: threshold; rollouts retry tries it again",
     );
 }
