@@ -12,6 +12,7 @@ mod cosign;
 mod failure;
 mod file;
 mod keygen;
+mod show;
 mod sign;
 mod verify;
 
@@ -22,6 +23,7 @@ use failure::Failure;
 pub(crate) enum ReleaseCommand {
     Keygen(keygen::Keygen),
     Sign(sign::Sign),
+    Show(show::Show),
     Cosign(cosign::Cosign),
     Verify(verify::Verify),
 }
@@ -48,6 +50,7 @@ impl ReleaseCommand {
         match self {
             Self::Keygen(command) => command.execute(out),
             Self::Sign(command) => command.execute(out),
+            Self::Show(command) => command.execute(out),
             Self::Cosign(command) => command.execute(out),
             Self::Verify(command) => command.execute(out),
         }
@@ -56,6 +59,7 @@ impl ReleaseCommand {
     const fn format(&self) -> Format {
         match self {
             Self::Keygen(command) => command.output,
+            Self::Show(command) => command.output,
             Self::Verify(command) => command.output,
             Self::Sign(_) | Self::Cosign(_) => Format::Text,
         }

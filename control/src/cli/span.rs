@@ -40,6 +40,11 @@ pub(super) fn command_life(text: &str) -> Result<Duration, SpanError> {
     within(text, Duration::from_secs(1), 30 * DAY)
 }
 
+/// How long a release may be installed anew.
+pub(super) fn release_life(text: &str) -> Result<Duration, SpanError> {
+    within(text, Duration::from_secs(1), 36_500 * DAY)
+}
+
 /// How long to wait: not for ever, which is what no limit is for.
 pub(super) fn patience(text: &str) -> Result<Duration, SpanError> {
     within(text, Duration::ZERO, 365 * DAY)

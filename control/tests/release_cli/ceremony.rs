@@ -215,3 +215,74 @@ fn signing_again_does_not_sign_the_manifest() {
     );
     desk.verify("1", &["--dir", "release"]).done();
 }
+
+#[test]
+fn a_second_signer_sees_what_there_is_before_signing() {
+    let desk = Desk::new();
+    desk.sign();
+    let shown = desk.run(&["show", "release"]).done();
+    for expected in [
+        "bcd 1.4.0, sequence 14",
+        &format!("keys that have signed\n  {}\n", desk.pins[0]),
+        &format!("keys that have not signed\n  {}\n", desk.pins[1]),
+        "3 of its 3 files lie beside it",
+    ] {
+        assert!(shown.contains(expected), "{expected} is not in {shown}");
+    }
+    let object = desk.run(&["show", MANIFEST, "--output", "json"]).done();
+    let object: Value = serde_json::from_str(&object).unwrap();
+    assert_eq!(object["signers"], serde_json::json!([desk.pins[0]]));
+    assert_eq!(object["keys"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn nobody_signs_files_that_lie_there_and_are_others() {
+    let desk = Desk::new();
+    desk.sign();
+    let before = fs::read(desk.path(MANIFEST)).unwrap();
+    desk.put("release/bcd-linux-amd64", b"the program of somebody else!");
+    for command in [
+        &["cosign", "release", "--key", "b.pem"][..],
+        &["show", "release"],
+    ] {
+        desk.run(command).refused_for("digest");
+    }
+    assert_eq!(fs::read(desk.path(MANIFEST)).unwrap(), before);
+    // Whoever was given the manifest alone is told that nothing was compared.
+    desk.put("alone/manifest.json", &before);
+    let told = desk.run(&["cosign", "alone", "--key", "b.pem"]).done();
+    assert!(told.contains("none of its files lies beside it"), "{told}");
+}
+
+#[test]
+fn signing_anew_says_whose_signatures_are_gone() {
+    let desk = Desk::new();
+    desk.sign();
+    desk.cosign();
+    let again = desk.sign_with(&["--version", "1.4.0"]).done();
+    assert!(
+        again.contains("it replaces one that 2 keys had signed: they sign anew"),
+        "{again}"
+    );
+}
+
+#[test]
+fn a_key_that_others_can_read_is_worth_a_warning() {
+    let desk = Desk::new();
+    fs::set_permissions(desk.path("a.pem"), fs::Permissions::from_mode(0o644)).unwrap();
+    let told = desk.sign_with(&["--version", "1.4.0"]).done();
+    assert!(told.contains("warning: others can read a.pem"), "{told}");
+}
+
+#[test]
+fn an_expiry_that_is_no_duration_is_told_what_one_is() {
+    let desk = Desk::new();
+    let refused = desk.sign_with(&["--version", "1.4.0", "--expires", "tomorrow"]);
+    assert_eq!(refused.code, 2);
+    assert!(
+        refused
+            .err
+            .contains("expected a duration like 90s, 10m or 1h30m"),
+        "{refused:?}"
+    );
+}

@@ -3,7 +3,7 @@
 //! Takes a draft and private keys, gives published bytes. What it gives it has read back through the parser that
 //! judges, so it never signs what readers would refuse to read. Draws no randomness: signatures are deterministic.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use p256::ecdsa::signature::Signer as _;
@@ -186,6 +186,19 @@ impl Unjudged {
     #[must_use]
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest
+    }
+
+    /// The keys whose signatures over it are good, among those that it lists itself. Nobody has said that they are
+    /// anybody's: that is for [`verify`](super::verify()) to judge.
+    #[must_use]
+    pub fn signers(&self) -> BTreeSet<Pin> {
+        let body = &self.envelope.body;
+        let signatures = self.envelope.signatures.iter();
+        let good = signatures.filter_map(|signature| {
+            let key = self.manifest.key(signature.kid)?;
+            key.verifies(body, &signature.sig.0).then(|| key.pin())
+        });
+        good.collect()
     }
 
     /// The published file with `key`'s signature added. Signing again with the same key changes nothing.

@@ -16,6 +16,31 @@ use zeroize::Zeroizing;
 
 use super::failure::Failure;
 
+/// What a folder's manifest is called.
+pub(super) const MANIFEST_NAME: &str = "manifest.json";
+
+/// A manifest, whether it is named itself or by the folder that it lies in.
+pub(super) fn manifest_at(path: PathBuf) -> PathBuf {
+    if path.is_dir() {
+        path.join(MANIFEST_NAME)
+    } else {
+        path
+    }
+}
+
+/// Says that others than its owner can read a private key, if they can.
+pub(super) fn warn_of_readers(key: &Path, out: &mut dyn Write) -> io::Result<()> {
+    let mode = fs::metadata(key).map_or(0, |found| found.permissions().mode() & 0o777);
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let shown = key.display();
+    writeln!(
+        out,
+        "warning: others can read {shown} (mode {mode:03o}): chmod 600 {shown}"
+    )
+}
+
 /// Reads a published manifest: one byte more than it may have is enough to see that it has too many.
 pub(super) fn read_published(path: &Path) -> Result<Vec<u8>, Failure> {
     let failed = || Failure::file("read", path);
@@ -169,7 +194,7 @@ impl Drop for NewFile {
 }
 
 /// The folder that a path lies in: a bare file name lies in the current one.
-fn folder_of(path: &Path) -> PathBuf {
+pub(super) fn folder_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder.to_owned(),
         Some(_) | None => PathBuf::from("."),

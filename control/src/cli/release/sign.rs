@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bc_protocol::platform::Platform;
 use bc_protocol::release::sign::{ManifestDraft, SigningKey, Unjudged, sign};
@@ -15,6 +16,7 @@ use clap::Args;
 
 use super::failure::Failure;
 use super::{file, verify};
+use crate::cli::span;
 use crate::clock::Moment;
 use crate::release::artifact;
 
@@ -43,8 +45,8 @@ pub(crate) struct Sign {
     #[arg(long, value_name = "PUB", num_args = 1.., value_delimiter = ',')]
     cosigners: Vec<PathBuf>,
     /// How long the release may be installed anew
-    #[arg(long, value_name = "DURATION", default_value = "180d")]
-    expires: humantime::Duration,
+    #[arg(long, value_name = "DURATION", default_value = "180d", value_parser = span::release_life)]
+    expires: Duration,
     /// A further fact to be signed, as NAME=TEXT
     #[arg(long = "ext", value_name = "NAME=TEXT", value_parser = extension)]
     extensions: Vec<(String, String)>,
@@ -66,17 +68,21 @@ impl Sign {
             artifacts: artifacts_of(&self.folder)?,
         };
         let published = sign(draft.into_body()?, &key)?;
-        let path = self.folder.join(MANIFEST_NAME);
+        let path = self.folder.join(file::MANIFEST_NAME);
+        let before = signers_of(&path);
         file::replace(&path, &published)?;
         let signed = Unjudged::open(&published)?;
+        let pin = key.pin();
         print_contents_and_doubts(signed.manifest(), out)
-            .and_then(|()| {
-                writeln!(
+            .and_then(|()| file::warn_of_readers(&self.key, out))
+            .and_then(|()| writeln!(out, "signed by\n  {pin}\nwritten to {}", path.display()))
+            .and_then(|()| match before {
+                0 => Ok(()),
+                1 => writeln!(out, "it replaces one that 1 key had signed"),
+                _ => writeln!(
                     out,
-                    "signed by\n  {}\nwritten to {}",
-                    key.pin(),
-                    path.display()
-                )
+                    "it replaces one that {before} keys had signed: they sign anew"
+                ),
             })
             .map_err(Failure::output)
     }
@@ -95,7 +101,12 @@ impl Sign {
     }
 }
 
-const MANIFEST_NAME: &str = "manifest.json";
+/// How many keys had signed what is about to be replaced; what nobody can read nobody had signed.
+fn signers_of(path: &Path) -> usize {
+    let published = file::read_published(path).ok();
+    let opened = published.and_then(|published| Unjudged::open(&published).ok());
+    opened.map_or(0, |opened| opened.signers().len())
+}
 
 /// Every file of the folder, measured. What is neither a file nor leads to one stops it: leaving something out in
 /// silence would publish another release than the one that was meant.
@@ -109,7 +120,7 @@ fn artifacts_of(folder: &Path) -> Result<Vec<Artifact>, Failure> {
             .file_name()
             .into_string()
             .map_err(|_| Failure::Name { path: path.clone() })?;
-        if name == MANIFEST_NAME || name.starts_with(file::STAGED_PREFIX) {
+        if name == file::MANIFEST_NAME || name.starts_with(file::STAGED_PREFIX) {
             continue;
         }
         if !fs::metadata(&path)
@@ -139,7 +150,7 @@ fn print_contents_and_doubts(manifest: &Manifest, out: &mut dyn Write) -> io::Re
     }
 }
 
-fn later_by(moment: Timestamp, span: humantime::Duration) -> Result<Timestamp, Failure> {
+fn later_by(moment: Timestamp, span: Duration) -> Result<Timestamp, Failure> {
     let seconds = i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
     Timestamp::from_unix(moment.unix().saturating_add(seconds)).map_err(Failure::Expiry)
 }

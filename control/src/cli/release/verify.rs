@@ -21,7 +21,7 @@ use crate::release::PRODUCT;
 /// digest. Ends with 0, or with 1 and the reason.
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// The signed manifest
+    /// The signed manifest, or the folder that holds it
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The pins of the keys you trust
@@ -48,7 +48,7 @@ impl Verify {
     pub(super) fn execute(self, out: &mut dyn Write) -> Result<(), Failure> {
         let trust = Trust::new(self.pins, self.threshold)?;
         let now = Moment::now().timestamp().map_err(Failure::Expiry)?;
-        let published = file::read_published(&self.file)?;
+        let published = file::read_published(&file::manifest_at(self.file))?;
         let verified = verify(&published, &trust, &self.product, now)?;
         if !self.floor.admits(verified.sequence()) {
             return Err(Failure::Rollback {
@@ -66,6 +66,40 @@ impl Verify {
             Format::Json => print_json(&verified, &trust, out),
         }
         .map_err(Failure::output)
+    }
+}
+
+/// Looks at those of the release's files that lie beside its manifest, and says how many there are. A signer may have
+/// been given the manifest alone.
+pub(super) fn check_beside(manifest: &Manifest, path: &Path) -> Result<usize, Failure> {
+    let folder = file::folder_of(path);
+    let mut found = 0;
+    for artifact in manifest.artifacts() {
+        match check_file(&folder.join(artifact.name()), artifact) {
+            Ok(()) => found += 1,
+            Err(Failure::Missing { .. }) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(found)
+}
+
+/// Says how many of the files were looked at.
+pub(super) fn print_beside(
+    manifest: &Manifest,
+    found: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let all = manifest.artifacts().len();
+    match found {
+        0 => writeln!(
+            out,
+            "none of its files lies beside it: nobody has compared them here"
+        ),
+        _ => writeln!(
+            out,
+            "{found} of its {all} files lie beside it, and are what it says"
+        ),
     }
 }
 
@@ -173,18 +207,25 @@ pub(super) fn print_contents(manifest: &Manifest, out: &mut dyn Write) -> io::Re
 }
 
 fn print_json(verified: &VerifiedManifest, trust: &Trust, out: &mut dyn Write) -> io::Result<()> {
-    let keys: Vec<Pin> = verified.keys().iter().map(|key| key.pin()).collect();
-    let shown = serde_json::json!({
-        "product": verified.product(),
-        "version": verified.version(),
-        "sequence": verified.sequence(),
-        "issuedAt": verified.issued_at(),
-        "expiresAt": verified.expires_at(),
-        "ext": verified.extensions().collect::<std::collections::BTreeMap<_, _>>(),
-        "keys": keys,
-        "signers": verified.signers(),
-        "threshold": trust.threshold(),
-        "artifacts": verified.artifacts(),
-    });
+    let mut shown = json(verified);
+    if let Some(fields) = shown.as_object_mut() {
+        fields.insert("signers".to_owned(), serde_json::json!(verified.signers()));
+        fields.insert("threshold".to_owned(), serde_json::json!(trust.threshold()));
+    }
     writeln!(out, "{shown}")
+}
+
+/// What a manifest says, for a program.
+pub(super) fn json(manifest: &Manifest) -> serde_json::Value {
+    let keys: Vec<Pin> = manifest.keys().iter().map(|key| key.pin()).collect();
+    serde_json::json!({
+        "product": manifest.product(),
+        "version": manifest.version(),
+        "sequence": manifest.sequence(),
+        "issuedAt": manifest.issued_at(),
+        "expiresAt": manifest.expires_at(),
+        "ext": manifest.extensions().collect::<std::collections::BTreeMap<_, _>>(),
+        "keys": keys,
+        "artifacts": manifest.artifacts(),
+    })
 }
