@@ -19,7 +19,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use thiserror::Error;
 use tokio::runtime::Runtime;
 
@@ -41,7 +41,7 @@ use crate::watchdog::WatchdogError;
 
 /// The agent of one node of a fleet.
 #[derive(Debug, Parser)]
-#[command(name = "bcd", disable_version_flag = true, after_help = EXIT_CODES)]
+#[command(name = "bcd", after_help = EXIT_CODES)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -102,7 +102,10 @@ enum Command {
 
 /// Reads the command line and does what it says.
 pub(crate) fn run(build: Build) -> ExitCode {
-    let cli = match Cli::try_parse() {
+    // The version is the build's own, as `bcd version` prints it.
+    let tree = Cli::command().version(build.version);
+    let parsed = tree.try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };

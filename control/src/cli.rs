@@ -41,6 +41,7 @@ mod releases;
 mod rollouts;
 mod secret;
 mod settings;
+mod shares;
 mod sheet;
 mod span;
 mod tokens;
@@ -122,7 +123,6 @@ enum LocalCommand {
     Config(config::ConfigCommand),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
-    #[command(hide = true)]
     Man(man::Man),
     Docs(docs::Docs),
     Help(help::Help),

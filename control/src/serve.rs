@@ -64,7 +64,8 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// Run the control service
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = include_str!("config/example.toml"))]
+// The example is to be copied: a line of it that was broken would be none.
+#[command(after_long_help = include_str!("config/example.toml"), term_width = 0)]
 pub(crate) struct ServeArgs {
     /// The configuration
     #[arg(

@@ -51,7 +51,8 @@ use enrol::EnrolError;
 
 /// Holds the sessions of a fleet's nodes.
 #[derive(Debug, Parser)]
-#[command(name = "bc-gateway", version, after_long_help = include_str!("config/example.toml"))]
+// The example is to be copied: a line of it that was broken would be none.
+#[command(name = "bc-gateway", version, after_long_help = include_str!("config/example.toml"), term_width = 0)]
 pub struct Args {
     /// The configuration, a TOML file.
     #[arg(long, value_name = "FILE")]

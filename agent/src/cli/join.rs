@@ -16,7 +16,8 @@ use crate::join::{self, Joined};
 /// Makes a key that never leaves this machine, and gets the node's certificate from control. Once it has joined, doing
 /// so again changes nothing.
 #[derive(Debug, Args)]
-#[command(after_long_help = include_str!("../config/example.toml"))]
+// The example is to be copied: a line of it that was broken would be none.
+#[command(after_long_help = include_str!("../config/example.toml"), term_width = 0)]
 pub(super) struct Join {
     /// Where control answers, instead of the configuration's control
     #[arg(long, value_name = "URL")]

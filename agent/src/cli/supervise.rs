@@ -12,7 +12,8 @@ use crate::updater::host::Host;
 /// Decides before every start, runs the node as a child that dies with it, and is its watchdog. Ends on SIGTERM or
 /// SIGINT, after the node has.
 #[derive(Debug, Args)]
-#[command(after_long_help = include_str!("../config/example.toml"))]
+// The example is to be copied: a line of it that was broken would be none.
+#[command(after_long_help = include_str!("../config/example.toml"), term_width = 0)]
 pub(super) struct Supervise {}
 
 impl Supervise {

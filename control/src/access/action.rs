@@ -30,7 +30,7 @@ impl Action {
     ];
 
     /// The word in permissions and questions.
-    pub(super) fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::FleetAdmin => "compute:fleet:admin",
             Self::PoolRead => "compute:pool:read",

@@ -75,6 +75,17 @@ pub(super) enum Failure {
     /// Somebody asks for a pool that is not there.
     #[error("expected a pool of the tenant, found \"{name}\"")]
     NoPool { name: String },
+    /// Somebody asks for a node that is not there.
+    #[error(
+        "expected a node's id, 6 or more characters of its end, or its hostname, found \"{name}\""
+    )]
+    NoNode { name: String },
+    /// A part of an id, or a hostname, that several nodes have.
+    #[error("expected one node, found {found} that \"{name}\" may mean")]
+    SeveralNodes { name: String, found: usize },
+    /// What holds a token that nobody could get again.
+    #[error("expected no file at {}, found one: a token is never overwritten", path.display())]
+    Exists { path: PathBuf },
     /// The program cannot even begin.
     #[error("cannot start the runtime")]
     Runtime(#[source] io::Error),
@@ -97,6 +108,9 @@ impl Failure {
             | Self::Declined
             | Self::Terminal(_)
             | Self::NoPool { .. }
+            | Self::NoNode { .. }
+            | Self::SeveralNodes { .. }
+            | Self::Exists { .. }
             | Self::Runtime(_) => Exit::Failed,
         }
     }
@@ -113,7 +127,7 @@ impl Failure {
     fn word(&self) -> &'static str {
         match self {
             Self::Call(CallError::Refused { refusal }) => refusal.object.code.word(),
-            Self::NoPool { .. } => Code::NotFound.word(),
+            Self::NoPool { .. } | Self::NoNode { .. } => Code::NotFound.word(),
             Self::NoToken => Code::Unauthenticated.word(),
             Self::Call(_)
             | Self::Client(_)
@@ -129,6 +143,8 @@ impl Failure {
             | Self::Interrupted
             | Self::Terminal(_)
             | Self::TimedOut { .. }
+            | Self::SeveralNodes { .. }
+            | Self::Exists { .. }
             | Self::Runtime(_) => word_of(self.exit()),
         }
     }
@@ -194,6 +210,9 @@ impl Failure {
             | Self::Terminal(_)
             | Self::TimedOut { .. }
             | Self::NoPool { .. }
+            | Self::NoNode { .. }
+            | Self::SeveralNodes { .. }
+            | Self::Exists { .. }
             | Self::Runtime(_) => causes,
         }
     }

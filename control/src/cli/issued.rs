@@ -17,7 +17,7 @@ use super::{
 /// Where a new token goes.
 #[derive(Debug, Args)]
 pub(super) struct Destination {
-    /// Write the token to this file, readable by its owner only, instead of printing it
+    /// Write the token to this new file, readable by its owner only, instead of printing it
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -40,6 +40,10 @@ impl Destination {
         let Some(path) = self.out else {
             return Ok(Prepared { file: None });
         };
+        // The token that lies there may be the only copy of one that still works.
+        if path.is_file() {
+            return Err(Failure::Exists { path });
+        }
         match PrivateFile::prepare(&path) {
             Ok(file) => Ok(Prepared {
                 file: Some((path, file)),

@@ -54,7 +54,17 @@ impl Login {
             Some(token) => token.value.clone(),
             None => TokenSource::Given(ask_for_token()?),
         };
-        try_out(&settings, &online::read_token(&source)?).await?;
+        let token = match online::read_token(&source) {
+            // The usual advice is to log in.
+            Err(Failure::NoToken) => {
+                return Err(Failure::Usage(
+                    "expected an API token by --token-file, or on standard input, found none"
+                        .to_owned(),
+                ));
+            }
+            token => token?,
+        };
+        try_out(&settings, &token).await?;
         contexts::save(&path, &name, &context(&settings, &source)?)?;
         note(&format!(
             "logged in at {} as context {name}, kept in {}",

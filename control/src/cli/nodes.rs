@@ -37,6 +37,14 @@ impl NodesCommand {
     }
 }
 
+/// A label, as in `tier=edge`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .ok_or_else(|| "expected NAME=VALUE".to_owned())
+}
+
 impl View for Node {
     fn sheet(&self, _detail: Detail) -> Sheet {
         let mut fields = vec![

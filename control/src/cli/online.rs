@@ -4,7 +4,7 @@
 
 use std::{fs::File, io::Read, path::Path};
 
-use bc_protocol::id::PoolId;
+use bc_protocol::id::{NodeId, PoolId};
 use serde::{Serialize, de::DeserializeOwned};
 use url::Url;
 
@@ -14,12 +14,15 @@ use super::{
     failure::Failure,
     globals::Globals,
     limits::CA_BYTES_MAX,
-    print::{Answer, Output, Printer, View},
+    print::{Answer, Output, Printer, View, note},
     secret::Secret,
     settings::{Cleartext, Environment, Settings, TokenSource, output_at_least},
     sheet::{Headers, PoolNames, Room},
 };
-use crate::api::fleet::{ListPools, Pool, Pools};
+use crate::api::fleet::{ListNodes, ListPools, Node, Nodes, Pool, Pools};
+
+/// Less of an id is any node's.
+const NODE_TAIL_LEAST: usize = 6;
 
 /// A control to talk to, and a way to show what it says.
 #[derive(Clone, Debug)]
@@ -52,7 +55,26 @@ impl Online {
     ) -> Result<Exit, Failure> {
         let answer = self.client.call::<T>(method, request).await?;
         self.show_answer(&answer).await?;
+        self.tell_if_empty(method, &answer);
         Ok(Exit::Done)
+    }
+
+    /// Says whose nothing an empty table is: a tenant that is spelled wrongly has nothing either.
+    pub(super) fn tell_if_empty<T: View>(&self, method: &'static str, answer: &Answer<T>) {
+        let sheet = self.printer.sheet(answer);
+        if !sheet.is_some_and(|(sheet, _)| sheet.is_empty_table()) {
+            return;
+        }
+        let tenant = &self.client.tenant;
+        let first = match method {
+            "pools/list" => "; `better-compute pools create` makes a pool",
+            "nodes/list" => "; `better-compute join-tokens create` lets nodes join",
+            "releases/list" => "; `better-compute releases publish` brings a release",
+            "rollouts/list" => "; `better-compute rollouts create` begins one",
+            "gateways/list" => "; `better-compute gateways enrol` lets one in",
+            _ => "",
+        };
+        note(&format!("nothing found in tenant {tenant}{first}"));
     }
 
     /// Shows an answer, pools by their names where people read it.
@@ -98,6 +120,66 @@ impl Online {
             .ok_or_else(|| Failure::NoPool {
                 name: named.to_owned(),
             })
+    }
+
+    /// The node that people mean by an id, a part of one, or a hostname.
+    pub(super) async fn node(&self, named: &NodeName) -> Result<NodeId, Failure> {
+        if let Ok(id) = named.0.parse() {
+            return Ok(id);
+        }
+        let request = ListNodes {
+            tenant_id: self.client.tenant.clone(),
+            pool_id: None,
+        };
+        let listed = self.client.call::<Nodes>("nodes/list", &request).await?;
+        let nodes = listed.value.nodes.into_iter();
+        let mut meant: Vec<NodeId> = nodes
+            .filter(|node| named.means(node))
+            .map(|node| node.id)
+            .collect();
+        match (meant.pop(), meant.len()) {
+            (Some(id), 0) => Ok(id),
+            (Some(_), others) => Err(Failure::SeveralNodes {
+                name: named.0.clone(),
+                found: others.saturating_add(1),
+            }),
+            (None, _) => Err(Failure::NoNode {
+                name: named.0.clone(),
+            }),
+        }
+    }
+}
+
+/// How a node may be named on the command line: its id, the beginning or end of it, or its hostname.
+#[derive(Clone, Debug)]
+pub(super) struct NodeName(String);
+
+/// Why a text names no node.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a node's id, 6 or more characters of its end, or its hostname")]
+pub(super) struct NoNodeName;
+
+impl std::str::FromStr for NodeName {
+    type Err = NoNodeName;
+
+    fn from_str(text: &str) -> Result<Self, NoNodeName> {
+        let is_short = text
+            .strip_prefix("node_")
+            .is_some_and(|tail| tail.len() < NODE_TAIL_LEAST);
+        if text.is_empty() || is_short {
+            return Err(NoNodeName);
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl NodeName {
+    fn means(&self, node: &Node) -> bool {
+        let id = node.id.as_str();
+        let hostname = node.labels.get("hostname");
+        let tail = self.0.trim_start_matches("node_").trim_start_matches('…');
+        hostname == Some(&self.0)
+            || tail.len() >= NODE_TAIL_LEAST && (id.ends_with(tail) || id.starts_with(&self.0))
     }
 }
 

@@ -1,11 +1,12 @@
 //! `--query`: one part of an answer.
 //!
 //! Takes a dotted path and JSON, gives what the path names. A number picks from a list; a name, applied to a list,
-//! picks from each of its elements. Never guesses: a name that is not there is an error that says what is.
+//! picks from each of its elements, and so does a star. Names with dots in them, as labels have, are found all the same.
+//! Never guesses: a name that is not there is an error that says what is.
 
 use std::{convert::Infallible, str::FromStr};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// A dotted path into an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub(super) struct Query {
 /// Why a path leads nowhere.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum QueryError {
-    #[error("--query: expected one of {}, found \"{name}\"", known.join(", "))]
+    #[error("--query: expected {}, found \"{name}\"", one_of(known))]
     NoField { name: String, known: Vec<String> },
     #[error("--query: expected a number below {length}, found \"{name}\"")]
     NoElement { name: String, length: usize },
@@ -32,12 +33,21 @@ impl Query {
     }
 }
 
+fn one_of(known: &[String]) -> String {
+    match known {
+        [] => "no name, since the object is empty".to_owned(),
+        [only] => only.clone(),
+        several => format!("one of {}", several.join(", ")),
+    }
+}
+
 impl FromStr for Query {
     type Err = Infallible;
 
     fn from_str(path: &str) -> Result<Self, Infallible> {
-        // jq's users write the dot in front.
-        let path = path.strip_prefix('.').unwrap_or(path).to_owned();
+        // jq's users write the dot in front, and numbers in brackets; an empty pair is every element.
+        let path = path.replace("[]", ".*").replace('[', ".").replace(']', "");
+        let path = path.trim_matches('.').to_owned();
         Ok(Self { path })
     }
 }
@@ -47,13 +57,14 @@ fn walk(value: &Value, names: &[&str]) -> Result<Value, QueryError> {
         return Ok(value.clone());
     };
     match value {
-        Value::Object(fields) => match fields.get(*name) {
-            Some(field) => walk(field, rest),
+        Value::Object(fields) => match field(fields, names) {
+            Some((field, rest)) => walk(field, rest),
             None => Err(QueryError::NoField {
                 name: (*name).to_owned(),
                 known: fields.keys().cloned().collect(),
             }),
         },
+        Value::Array(elements) if *name == "*" => each(elements, rest),
         Value::Array(elements) => match name.parse::<usize>() {
             Ok(index) => match elements.get(index) {
                 Some(element) => walk(element, rest),
@@ -62,11 +73,7 @@ fn walk(value: &Value, names: &[&str]) -> Result<Value, QueryError> {
                     length: elements.len(),
                 }),
             },
-            Err(_) => elements
-                .iter()
-                .map(|element| walk(element, names))
-                .collect::<Result<_, _>>()
-                .map(Value::Array),
+            Err(_) => each(elements, names),
         },
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
             Err(QueryError::Scalar {
@@ -74,6 +81,22 @@ fn walk(value: &Value, names: &[&str]) -> Result<Value, QueryError> {
             })
         }
     }
+}
+
+fn each(elements: &[Value], names: &[&str]) -> Result<Value, QueryError> {
+    let picked = elements.iter().map(|element| walk(element, names));
+    picked.collect::<Result<_, _>>().map(Value::Array)
+}
+
+/// The field that the path begins with, and the rest of the path. The shortest name that is there counts.
+fn field<'a, 'p>(
+    fields: &'a Map<String, Value>,
+    names: &'p [&'p str],
+) -> Option<(&'a Value, &'p [&'p str])> {
+    (1..=names.len()).find_map(|length| {
+        let (name, rest) = names.split_at_checked(length)?;
+        Some((fields.get(&name.join("."))?, rest))
+    })
 }
 
 #[cfg(test)]
@@ -87,6 +110,8 @@ mod tests {
             "state": "running",
             "nodes": {"failed": 1, "pending": 2},
             "nodeList": [{"nodeId": "a", "wave": 0}, {"nodeId": "b", "wave": 1}],
+            "labels": {"cpu.arch": "x86_64", "os": {"id": 1}, "os.id": 2},
+            "none": {},
         });
         path.parse::<Query>().unwrap().pick(&answer)
     }
@@ -98,6 +123,11 @@ mod tests {
             (".state", json!("running")),
             ("nodes", json!({"failed": 1, "pending": 2})),
             ("nodes.failed", json!(1)),
+            ("labels.cpu.arch", json!("x86_64")),
+            ("labels.os.id", json!(1)),
+            ("nodeList[1].nodeId", json!("b")),
+            (".nodeList[].nodeId", json!(["a", "b"])),
+            ("nodeList.*.nodeId", json!(["a", "b"])),
             ("nodeList.1.nodeId", json!("b")),
             ("nodeList.nodeId", json!(["a", "b"])),
         ] {

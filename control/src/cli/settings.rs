@@ -19,6 +19,7 @@ use super::{
     secret::Secret,
 };
 use layers::Layers;
+pub(super) use layers::is_default;
 
 const CONFIG: &str = "BETTER_COMPUTE_CONFIG";
 const CONTEXT: &str = "BETTER_COMPUTE_CONTEXT";

@@ -93,6 +93,14 @@ impl Sheet {
         self
     }
 
+    /// Whether it is a table, and nothing is in it.
+    pub(super) fn is_empty_table(&self) -> bool {
+        match self.parts.as_slice() {
+            [Part::Rows { rows, .. }] => rows.is_empty(),
+            [] | [_, ..] => false,
+        }
+    }
+
     /// Whether it would be easier to read with the names of pools.
     pub(super) fn has_pools(&self) -> bool {
         let is_pool = |cell: &Cell| cell.kind == Kind::Pool;

@@ -42,15 +42,15 @@ const NONSENSE: &[(&str, &str)] = &[
     ),
     (
         "rollouts create --version 1.0.0 --max-failure-ratio 1.1",
-        "expected a number from 0 to 1",
+        "expected a share from 0 to 1",
     ),
     (
         "rollouts create --version 1.0.0 --max-failure-ratio=-0",
-        "expected a number from 0 to 1",
+        "expected a share from 0 to 1",
     ),
     (
-        "rollouts create --version 1.0.0 --max-failure-ratio 5%",
-        "expected a number from 0 to 1",
+        "rollouts create --version 1.0.0 --max-failure-ratio 105%",
+        "or a percentage like 5%",
     ),
     (
         "rollouts create --version 1.0.0 --soak 8d",
@@ -78,7 +78,7 @@ const NONSENSE: &[(&str, &str)] = &[
     ),
     (
         "rollouts create --version 1.0.0 --node node_1",
-        "expected an id like node_",
+        "expected a node's id",
     ),
     ("rollouts create --version 1.0.0 --timeout 1m", "--watch"),
     ("rollouts create --version 1.0", "expected a version like"),
@@ -86,7 +86,7 @@ const NONSENSE: &[(&str, &str)] = &[
     ("rollouts get rollout_x", "expected an id like rollout_"),
     (
         "pools create edge --budget 2",
-        "expected a number from 0 to 1",
+        "expected a share from 0 to 1",
     ),
     ("pools update edge", "--name"),
     (
@@ -102,6 +102,10 @@ const NONSENSE: &[(&str, &str)] = &[
         "wss://gateway.example/session",
     ),
     ("tokens create --subject me", "--permission"),
+    (
+        "tokens create --subject me --permission compute:fleet",
+        "compute:pool:read",
+    ),
     ("pools list -o xml", "possible values"),
     ("pools list --tenant a/b", "--tenant is no tenant"),
     ("pools lsit", "list"),
@@ -347,4 +351,58 @@ fn read_request(stream: &mut TcpStream) {
         stream.read_exact(&mut byte).unwrap();
         request.push(byte[0]);
     }
+}
+
+#[test]
+fn a_token_that_lies_there_is_not_overwritten() {
+    let control = Control::start();
+    control.run(&["pools", "create", "edge"]).done();
+    let make = [
+        "join-tokens",
+        "create",
+        "--pool",
+        "edge",
+        "--out",
+        "join.token",
+    ];
+    control.run(&make).done();
+    let kept = std::fs::read(control.home.path("join.token")).unwrap();
+    let refused = control.run(&make).refused(1);
+    assert!(
+        refused.contains("a token is never overwritten"),
+        "{refused}"
+    );
+    assert_eq!(
+        std::fs::read(control.home.path("join.token")).unwrap(),
+        kept
+    );
+    let made = control.json(&["join-tokens", "list"]);
+    assert_eq!(made["joinTokens"].as_array().unwrap().len(), 1, "{made}");
+}
+
+#[test]
+fn a_tenant_that_has_nothing_is_named() {
+    let control = Control::start();
+    let listed = control.run(&["--tenant", "nope", "nodes", "list"]);
+    assert!(
+        listed.err.contains("nothing found in tenant nope"),
+        "{listed:?}"
+    );
+    assert_eq!(listed.code, 0);
+    let quiet = control.run(&["--tenant", "nope", "nodes", "list", "-o", "json"]);
+    assert_eq!(quiet.err, "");
+}
+
+#[test]
+fn a_path_behind_the_address_is_told_apart_from_what_is_not_there() {
+    let control = Control::start();
+    let url = format!("{}/console", control.url);
+    let refused = control.run(&["--url", &url, "pools", "list"]);
+    assert!(refused.err.contains("before /console"), "{refused:?}");
+    let secure = control.url.replace("http://", "https://");
+    let refused = control.run(&["--url", &secure, "pools", "list"]);
+    assert!(
+        refused.err.contains("is it http:// and not https://"),
+        "{refused:?}"
+    );
 }

@@ -89,3 +89,23 @@ fn work_beside_rollouts_takes_a_place_until_it_ends() {
         .run(&["workflows", "list", "--state", "done"])
         .refused(2);
 }
+
+#[test]
+fn a_node_is_named_by_its_hostname_or_the_end_of_its_id() {
+    let control = Control::start();
+    control.ready_for_rollouts();
+    let listed = control.json(&["nodes", "list", "--selector", "hostname=host-2"]);
+    assert_eq!(listed["nodes"].as_array().unwrap().len(), 1, "{listed}");
+    let id = listed["nodes"][0]["id"].as_str().unwrap();
+    for name in ["host-2", &id[id.len() - 10..], id] {
+        assert_eq!(control.json(&["nodes", "get", name])["id"], id, "{name}");
+    }
+    let unknown = control.run(&["nodes", "get", "host-9"]).refused(1);
+    assert!(unknown.contains("NOT_FOUND"), "{unknown}");
+    let offline = control.json(&["nodes", "list", "--offline"]);
+    assert_eq!(offline["nodes"].as_array().unwrap().len(), 3);
+    let online = control.json(&["nodes", "list", "--online"]);
+    assert_eq!(online["nodes"].as_array().unwrap().len(), 0);
+    let names = control.run(&["nodes", "list", "--query", "nodes[].labels.cpu.arch"]);
+    assert_eq!(names.done(), "x86_64\n".repeat(3));
+}

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use bc_protocol::id::TenantId;
+
 use super::Findings;
 use crate::{
     api::{
@@ -23,7 +25,7 @@ pub(super) async fn look(client: &Client, to: &mut Findings) {
         tenant_id: tenant_id(),
     };
     match client.call::<FleetSummary>("fleet/summary", &request).await {
-        Ok(summary) => freeze(&summary.value, to),
+        Ok(summary) => freeze(&client.tenant, &summary.value, to),
         Err(error) => to.failed("fleet", &Failure::from(error)),
     }
     let request = ListGateways {
@@ -42,9 +44,19 @@ pub(super) async fn look(client: &Client, to: &mut Findings) {
     }
 }
 
-fn freeze(summary: &FleetSummary, to: &mut Findings) {
+fn freeze(tenant: &TenantId, summary: &FleetSummary, to: &mut Findings) {
     let total = &summary.total;
     match &summary.frozen {
+        None if summary.pools.is_empty() => to.note(
+            "fleet",
+            format!("tenant {tenant} has no pool"),
+            "is it spelled as it should be? `better-compute config show` says where it comes from; `pools create` makes a pool",
+        ),
+        None if total.online == 0 && total.nodes > 0 => to.wrong(
+            "fleet",
+            format!("none of {} nodes is online", total.nodes),
+            "look whether a gateway runs where nodes look for one; `bcd doctor` on a node goes the way from there",
+        ),
         None => to.good(
             "fleet",
             format!("{} of {} nodes online", total.online, total.nodes),

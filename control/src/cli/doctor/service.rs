@@ -17,7 +17,7 @@ use crate::{
 /// Certificates and tokens are judged by time; a minute is more than any machine with NTP is off by.
 const CLOCKS_APART_MAX: Duration = Duration::from_secs(60);
 
-/// Looks at what control says of itself; false where it is no control.
+/// Looks at what control says of itself; false where it is no control, or could answer no call.
 pub(super) async fn look(client: &Client, to: &mut Findings) -> bool {
     let look = match client.look("version").await {
         Ok(look) => look,
@@ -31,19 +31,28 @@ pub(super) async fn look(client: &Client, to: &mut Findings) -> bool {
         to.wrong("service", "something answers that is no control", mend);
         return false;
     };
-    match client.look("readyz").await {
-        Ok(look) => readiness(&look.body, to),
-        Err(error) => to.failed("service", &Failure::from(error)),
-    }
+    let answers = match client.look("readyz").await {
+        Ok(look) => {
+            readiness(&look.body, to);
+            part(&look.body, "database") != "failing"
+        }
+        Err(error) => {
+            to.failed("service", &Failure::from(error));
+            true
+        }
+    };
     version(theirs, to);
     clocks(&look, to);
-    true
+    answers
+}
+
+fn part<'a>(body: &'a Value, name: &str) -> &'a str {
+    body.get(name).and_then(Value::as_str).unwrap_or("unknown")
 }
 
 fn readiness(body: &Value, to: &mut Findings) {
     const CHECK: &str = "service";
-    let part = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or("unknown");
-    if part("status") == "ready" {
+    if part(body, "status") == "ready" {
         return to.good(
             CHECK,
             "ready: its database answers and its controller moves",
@@ -51,10 +60,15 @@ fn readiness(body: &Value, to: &mut Findings) {
     }
     let found = format!(
         "not ready: database {}, migrations {}",
-        part("database"),
-        part("migrations")
+        part(body, "database"),
+        part(body, "migrations")
     );
-    to.wrong(CHECK, found, "control's log says why");
+    let mend = if part(body, "database") == "failing" {
+        "see that its database runs and is reached; control's log says why, and nothing else can be looked at before"
+    } else {
+        "control's log says why"
+    };
+    to.wrong(CHECK, found, mend);
 }
 
 fn version(theirs: &str, to: &mut Findings) {

@@ -9,6 +9,8 @@ use crate::{
     api::error::Code,
     cli::{
         client::{CallError, Refusal},
+        print::PrintError,
+        settings::is_default,
         sheet::printable,
     },
 };
@@ -17,6 +19,12 @@ const TOKEN_HINT: &str =
     "give --token-file or BETTER_COMPUTE_TOKEN_FILE, or run `better-compute login`";
 
 impl Failure {
+    /// Whether somebody answered a TLS handshake with something else.
+    fn met_no_tls(&self) -> bool {
+        let said = self.sentence();
+        said.contains("InvalidContentType") || said.contains("corrupt message")
+    }
+
     /// What to do about it.
     pub(in crate::cli) fn hint(&self) -> Option<String> {
         match self {
@@ -24,6 +32,16 @@ impl Failure {
             Self::Call(CallError::NotReached { .. }) if self.sentence().contains("certificate") => {
                 Some("--ca-file names a file of certificates to trust".to_owned())
             }
+            Self::Call(CallError::NotReached { base, .. }) if is_default(base) => Some(
+                "that is where control listens unless told otherwise: --url or BETTER_COMPUTE_URL name another address, `better-compute login` keeps one"
+                    .to_owned(),
+            ),
+            Self::Call(CallError::NotReached { .. } | CallError::Lost { .. }) if self.met_no_tls() => Some(
+                "no TLS is spoken there: is it http:// and not https://?".to_owned(),
+            ),
+            Self::Call(CallError::Lost { .. }) if self.sentence().contains("HTTP version") => Some(
+                "no HTTP is spoken there: is it https:// and not http://, or the port of the link or of sessions?".to_owned(),
+            ),
             Self::Call(CallError::NotReached { .. } | CallError::Gateway { .. }) => Some(
                 "`better-compute doctor` looks at the way there, and `config show` says where the address comes from"
                     .to_owned(),
@@ -42,12 +60,22 @@ impl Failure {
                 "--allow-http sends it all the same, for networks that you trust".to_owned(),
             ),
             Self::NoPool { .. } => Some("`better-compute pools list` shows all".to_owned()),
+            Self::NoNode { .. } => Some("`better-compute nodes list` shows all".to_owned()),
+            Self::SeveralNodes { .. } => Some(
+                "`better-compute nodes list` shows their ids: give one of those".to_owned(),
+            ),
+            Self::Exists { .. } => Some(
+                "name another file, or put that one away; nothing was asked of control yet".to_owned(),
+            ),
+            Self::Print(PrintError::Query(_)) => Some(
+                "what was asked of control is done; without --query the whole answer is printed".to_owned(),
+            ),
             Self::Declined => Some("--yes answers for you".to_owned()),
             Self::Call(CallError::TooLong { .. })
             | Self::Client(_)
             | Self::Settings(_)
             | Self::Contexts(_)
-            | Self::Print(_)
+            | Self::Print(PrintError::Json(_) | PrintError::Yaml(_) | PrintError::Output(_))
             | Self::Usage(_)
             | Self::Read { .. }
             | Self::Write { .. }
@@ -63,9 +91,15 @@ impl Failure {
 fn refusal_hint(refusal: &Refusal) -> Option<String> {
     let detail = |name: &str| refusal.object.details.get(name).and_then(Value::as_str);
     let (group, _) = refusal.method.split_once('/')?;
+    let said = &refusal.object.message;
     match refusal.object.code {
         Code::InvalidInput => {
-            let said = &refusal.object.message;
+            if detail("reason") == Some("threshold") {
+                return Some(
+                    "`better-compute release show` says whose keys have signed; whom control believes is `release.pins` of its control.toml"
+                        .to_owned(),
+                );
+            }
             // Only what the sentence does not say already.
             let field = detail("field").filter(|field| !said.contains(field))?;
             Some(match detail("rule").filter(|rule| !said.contains(rule)) {
@@ -81,7 +115,12 @@ fn refusal_hint(refusal: &Refusal) -> Option<String> {
         Code::AccessDenied => Some(
             "an administrator can make a token that may: `better-compute tokens create`".to_owned(),
         ),
-        Code::NotFound if refusal.method == "rollouts/create" => {
+        // No method of ours has another path: what answers is not where the API is.
+        Code::NotFound if said.contains("POST /api/compute") => Some(
+            "`better-compute config show` says where the address comes from: it ends before /api, and before /console"
+                .to_owned(),
+        ),
+        Code::NotFound if matches!(refusal.method, "rollouts/create" | "rollouts/plan") => {
             Some("`better-compute releases list` and `pools list` show what there is".to_owned())
         }
         Code::NotFound => Some(format!(
@@ -90,7 +129,8 @@ fn refusal_hint(refusal: &Refusal) -> Option<String> {
         )),
         Code::Conflict => detail("rolloutId")
             .map(|id| format!("`better-compute rollouts get {}` shows it", printable(id))),
-        Code::Internal => Some("control's log says more, under the request's id".to_owned()),
+        Code::Internal => (!said.contains("log"))
+            .then(|| "control's log says more, under the request's id".to_owned()),
         Code::InvalidState | Code::QuotaExceeded | Code::Unsupported => None,
     }
 }

@@ -1,10 +1,14 @@
 //! `nodes list`.
 
+use std::collections::BTreeSet;
+
+use bc_protocol::{id::NodeId, version::Version};
 use clap::Args;
+use serde_json::Value;
 
 use crate::{
-    api::fleet::{ListNodes, Nodes},
-    cli::{exit::Exit, failure::Failure, online::Online},
+    api::fleet::{ListNodes, Node, Nodes},
+    cli::{exit::Exit, failure::Failure, online::Online, print::Answer},
 };
 
 /// List nodes and the versions that they run
@@ -13,12 +17,24 @@ pub(in crate::cli) struct List {
     /// Of one pool only, by id or name
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
+    /// Only nodes that run this version
+    #[arg(long, value_name = "VERSION")]
+    version: Option<Version>,
+    /// Only nodes with this label, such as hostname=db-1; may be given several times, and all must hold
+    #[arg(long, value_name = "NAME=VALUE", value_parser = super::pair)]
+    selector: Vec<(String, String)>,
+    /// Only nodes with a session
+    #[arg(long, conflicts_with = "offline")]
+    online: bool,
+    /// Only nodes without one
+    #[arg(long)]
+    offline: bool,
 }
 
 impl List {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
-        let pool_id = match self.pool {
-            Some(pool) => Some(online.pool(&pool).await?),
+        let pool_id = match &self.pool {
+            Some(pool) => Some(online.pool(pool).await?),
             None => None,
         };
         let request = ListNodes {
@@ -27,6 +43,37 @@ impl List {
             after: None,
             limit: None,
         };
-        online.show::<Nodes>("nodes/list", &request).await
+        let listed = online.client.call::<Nodes>("nodes/list", &request).await?;
+        let narrowed = self.narrowed(listed);
+        online.show_answer(&narrowed).await?;
+        online.tell_if_empty("nodes/list", &narrowed);
+        Ok(Exit::Done)
+    }
+
+    /// Leaves out what was not asked for, for people and for programs.
+    fn narrowed(&self, mut answer: Answer<Nodes>) -> Answer<Nodes> {
+        answer.value.nodes.retain(|node| self.wants(node));
+        let kept = answer.value.nodes.iter().map(|node| &node.id);
+        let kept: BTreeSet<&str> = kept.map(NodeId::as_str).collect();
+        if let Some(nodes) = answer.raw.get_mut("nodes").and_then(Value::as_array_mut) {
+            nodes.retain(|node| {
+                let id = node.get("id").and_then(Value::as_str);
+                id.is_some_and(|id| kept.contains(id))
+            });
+        }
+        answer
+    }
+
+    fn wants(&self, node: &Node) -> bool {
+        let runs = node.reported.as_ref().map(|reported| &reported.version);
+        let mut labels = self.selector.iter();
+        let stands = match (self.online, self.offline) {
+            (true, _) => node.online,
+            (false, true) => !node.online,
+            (false, false) => true,
+        };
+        stands
+            && (self.version.is_none() || runs == self.version.as_ref())
+            && labels.all(|(name, value)| node.labels.get(name) == Some(value))
     }
 }

@@ -1,6 +1,5 @@
 //! `nodes remove`.
 
-use bc_protocol::id::NodeId;
 use clap::Args;
 
 use crate::{
@@ -9,7 +8,7 @@ use crate::{
         ask::{Consent, confirm},
         exit::Exit,
         failure::Failure,
-        online::Online,
+        online::{NodeName, Online},
     },
 };
 
@@ -18,19 +17,20 @@ use crate::{
 /// What it runs stays on its machine. To bring the machine back, join it anew.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Remove {
-    /// Its id
+    /// Its id, the end of it, or its hostname
     #[arg(value_name = "NODE")]
-    node: NodeId,
+    node: NodeName,
     #[command(flatten)]
     consent: Consent,
 }
 
 impl Remove {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
-        confirm(&format!("Remove the node {}?", self.node), &self.consent)?;
+        let node = online.node(&self.node).await?;
+        confirm(&format!("Remove the node {node}?"), &self.consent)?;
         let request = OneNode {
             tenant_id: online.client.tenant.clone(),
-            node_id: self.node,
+            node_id: node,
         };
         online.show::<RemovedNode>("nodes/remove", &request).await
     }

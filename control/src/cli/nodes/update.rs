@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use bc_protocol::id::NodeId;
 use clap::{ArgGroup, Args, ValueEnum};
 
 use crate::{
     api::fleet::{Node, UpdateNode},
-    cli::{exit::Exit, failure::Failure, online::Online},
+    cli::{
+        exit::Exit,
+        failure::Failure,
+        online::{NodeName, Online},
+    },
 };
 
 /// Change what operators say about a node: its labels, and whether rollouts leave it out
@@ -16,11 +19,11 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("change").args(["label", "unlabel", "maintenance"]).required(true).multiple(true)))]
 pub(in crate::cli) struct Update {
-    /// Its id
+    /// Its id, the end of it, or its hostname
     #[arg(value_name = "NODE")]
-    node: NodeId,
+    node: NodeName,
     /// Set a label; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = super::pair)]
     label: Vec<(String, String)>,
     /// Take back a label that was set here; may be repeated
     #[arg(long, value_name = "NAME")]
@@ -46,7 +49,7 @@ impl Update {
         labels.extend(self.unlabel.into_iter().map(|name| (name, None)));
         let request = UpdateNode {
             tenant_id: online.client.tenant.clone(),
-            node_id: self.node,
+            node_id: online.node(&self.node).await?,
             labels,
             maintenance: self.maintenance.map(|switch| match switch {
                 Switch::On => true,
@@ -55,11 +58,4 @@ impl Update {
         };
         online.show::<Node>("nodes/update", &request).await
     }
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    text.split_once('=')
-        .filter(|(name, _)| !name.is_empty())
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .ok_or_else(|| "expected NAME=VALUE".to_owned())
 }

@@ -5,7 +5,7 @@ use clap::Args;
 
 use crate::{
     api::fleet::{CreatePool, Pool, PoolPolicy},
-    cli::{dry::DryRun, exit::Exit, failure::Failure, online::Online},
+    cli::{dry::DryRun, exit::Exit, failure::Failure, online::Online, shares},
 };
 
 /// Make a pool that nodes can join
@@ -14,8 +14,8 @@ pub(in crate::cli) struct Create {
     /// What people call it
     #[arg(value_name = "NAME")]
     name: String,
-    /// The share of its nodes that may be disrupted at once, 0 to 1; control's default is 0.05
-    #[arg(long, value_name = "SHARE")]
+    /// The share of its nodes that may be disrupted at once, like 0.05 or 5%; control's default is 0.05
+    #[arg(long, value_name = "SHARE", value_parser = shares::share)]
     budget: Option<Share>,
     #[command(flatten)]
     dry_run: DryRun,

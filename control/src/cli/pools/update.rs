@@ -5,7 +5,7 @@ use clap::{ArgGroup, Args};
 
 use crate::{
     api::fleet::{Pool, PoolPolicy, UpdatePool},
-    cli::{exit::Exit, failure::Failure, online::Online},
+    cli::{exit::Exit, failure::Failure, online::Online, shares},
 };
 
 /// Change a pool's name or budget
@@ -18,8 +18,8 @@ pub(in crate::cli) struct Update {
     /// A new name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// A new share of its nodes that may be disrupted at once, 0 to 1
-    #[arg(long, value_name = "SHARE")]
+    /// A new share of its nodes that may be disrupted at once, like 0.05 or 5%
+    #[arg(long, value_name = "SHARE", value_parser = shares::share)]
     budget: Option<Share>,
 }
 

@@ -1,6 +1,6 @@
 //! `rollouts explain`.
 
-use bc_protocol::id::{NodeId, RolloutId};
+use bc_protocol::id::RolloutId;
 use clap::Args;
 
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     cli::{
         exit::Exit,
         failure::Failure,
-        online::Online,
+        online::{NodeName, Online},
         print::{Detail, View},
         sheet::{Cell, Sheet},
     },
@@ -22,9 +22,9 @@ pub(in crate::cli) struct Explain {
     /// The rollout
     #[arg(value_name = "ROLLOUT")]
     rollout: RolloutId,
-    /// The node; it need not be in the rollout
+    /// The node, by its id, the end of it, or its hostname; it need not be in the rollout
     #[arg(value_name = "NODE")]
-    node: NodeId,
+    node: NodeName,
 }
 
 impl Explain {
@@ -32,7 +32,7 @@ impl Explain {
         let request = ExplainRollout {
             tenant_id: online.client.tenant.clone(),
             rollout_id: self.rollout,
-            node_id: self.node,
+            node_id: online.node(&self.node).await?,
         };
         online
             .show::<Explanation>("rollouts/explain", &request)

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
-use bc_protocol::{id::NodeId, share::Share, version::Version};
+use bc_protocol::{share::Share, version::Version};
 use clap::Args;
 
 use super::arguments::{Label, Waves, key, selector};
 use crate::{
     api::rollout::CreateRollout,
-    cli::{failure::Failure, online::Online, span},
+    cli::{
+        failure::Failure,
+        online::{NodeName, Online},
+        shares, span,
+    },
 };
 
 /// The flags that describe a rollout.
@@ -20,8 +24,8 @@ pub(super) struct Wanted {
     /// Cumulative percentages, rising to 100; control's default is 1,10,50,100
     #[arg(long, value_name = "PERCENTAGES")]
     waves: Option<Waves>,
-    /// The share of a wave that may fail, 0 to 1; control's default is 0.05
-    #[arg(long, value_name = "SHARE")]
+    /// The share of a wave that may fail, like 0.05 or 5%; control's default is 0.05
+    #[arg(long, value_name = "SHARE", value_parser = shares::share)]
     max_failure_ratio: Option<Share>,
     /// Rest between waves, 0 to 7 days; control's default is 10m
     #[arg(long, value_name = "DURATION", value_parser = span::soak)]
@@ -32,9 +36,9 @@ pub(super) struct Wanted {
     /// Only nodes of this pool, by id or name; may be given several times
     #[arg(long = "pool", value_name = "POOL")]
     pools: Vec<String>,
-    /// Only this node; may be given several times
+    /// Only this node, by id or hostname; may be given several times
     #[arg(long = "node", value_name = "NODE", conflicts_with = "selector")]
-    nodes: Vec<NodeId>,
+    nodes: Vec<NodeName>,
     /// Only nodes with this label; may be given several times, and all must hold
     #[arg(long, value_name = "KEY=VALUE")]
     selector: Vec<Label>,
@@ -63,11 +67,15 @@ impl Wanted {
         for pool in &self.pools {
             pools.push(online.pool(pool).await?);
         }
+        let mut nodes = Vec::new();
+        for node in &self.nodes {
+            nodes.push(online.node(node).await?);
+        }
         Ok(CreateRollout {
             tenant_id: online.client.tenant.clone(),
             version: self.version,
             pool_ids: given(pools),
-            node_ids: given(self.nodes),
+            node_ids: given(nodes),
             selector,
             include_maintenance: self.include_maintenance,
             waves: self.waves.map(|waves| waves.0),

@@ -14,6 +14,11 @@ use crate::cli::{contexts::Context, globals::Globals, print::Output, secret::Sec
 /// Control's own default address.
 const DEFAULT_URL: &str = "http://127.0.0.1:7400";
 
+/// Whether an address is the one that is taken where nobody gives one.
+pub(in crate::cli) fn is_default(base: &Url) -> bool {
+    base.as_str().trim_end_matches('/') == DEFAULT_URL
+}
+
 /// The tenant that releases and rollouts belong to.
 const DEFAULT_TENANT: &str = "root";
 

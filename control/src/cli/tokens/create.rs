@@ -1,8 +1,9 @@
 //! `tokens create`.
 
-use clap::Args;
+use clap::{Args, builder::PossibleValuesParser};
 
 use crate::{
+    access::action::Action,
     api::fleet::{CreateToken, NewToken},
     cli::{dry::DryRun, exit::Exit, failure::Failure, issued::Destination, online::Online},
 };
@@ -17,12 +18,16 @@ pub(in crate::cli) struct Create {
     #[arg(long, value_name = "SUBJECT")]
     subject: String,
     /// What it allows; may be given several times
-    #[arg(long = "permission", value_name = "PERMISSION", required = true)]
+    #[arg(long = "permission", value_name = "PERMISSION", required = true, value_parser = permissions())]
     permissions: Vec<String>,
     #[command(flatten)]
     destination: Destination,
     #[command(flatten)]
     dry_run: DryRun,
+}
+
+fn permissions() -> PossibleValuesParser {
+    PossibleValuesParser::new(Action::ALL.map(Action::word))
 }
 
 impl Create {
