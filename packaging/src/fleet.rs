@@ -6,11 +6,13 @@
 mod operator;
 mod process;
 mod releases;
+mod three;
 
 pub use operator::{Operator, Verdict};
 pub use process::Service;
 pub(crate) use process::now;
 pub use releases::{Keys, Release};
+pub use three::Three;
 
 use std::{
     net::{Ipv4Addr, TcpListener},
@@ -184,9 +186,11 @@ impl Fleet {
     /// A new join token for a pool, as a file.
     pub fn join_token(&self, pool: usize, uses: usize) -> Result<PathBuf> {
         let id = self.pools.get(pool).context("no such pool")?;
-        let file = self
-            .dir()
-            .join(format!("join-{pool}-{}.token", self.nodes.len()));
+        let named = |number: u32| self.dir().join(format!("join-{pool}-{number}.token"));
+        let mut files = (1..).map(named);
+        // A token is never overwritten.
+        let file = files.find(|file| !file.exists());
+        let file = file.context("no name is left for a token")?;
         self.operator.run(&[
             "join-tokens",
             "create",

@@ -1,132 +1,128 @@
-//! Pictures for the README, of a fleet that runs: the console here, a rollout at a terminal in `terminal`.
+//! Pictures for the README and the eye: the console here, a rollout at a terminal in `terminal`.
 //!
-//! Takes a folder, leaves pictures there. What they show is a real fleet at work, as the quickstart starts it: nothing on
-//! them is drawn.
+//! Takes a folder, leaves pictures there. Control, gateway and what they show are real; the nodes are simulated, since
+//! thousands of agents do not fit on one machine. Nothing on the pictures is drawn.
 
+mod acts;
 pub mod stage;
 pub mod terminal;
 
-use std::{path::Path, process::Stdio, time::Duration};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use anyhow::Result;
 
+use self::acts::Acts;
 use crate::{
     browser::{Browser, ENTER, Scheme, keep},
-    build::{self, AgentBuild, Fault},
-    fleet::{Fleet, Patience, Plan, PoolPlan, Release},
+    build,
 };
-
-const RELEASES: [AgentBuild; 3] = [
-    AgentBuild {
-        version: "1.0.0",
-        fault: None,
-    },
-    AgentBuild {
-        version: "1.1.0",
-        fault: None,
-    },
-    AgentBuild {
-        version: "1.2.0",
-        fault: Some(Fault::NeverConnects),
-    },
-];
 
 /// Pages are cut off below this: a picture in a text is no poster.
 const HEIGHT_MAX: u32 = 1000;
 
-/// Takes them.
-pub async fn take(into: &Path, tell: fn(&str)) -> Result<()> {
-    tell("building control, gateway and three agents");
+/// Nothing is cut off where everything is to be looked at.
+const GALLERY_HEIGHT_MAX: u32 = 4000;
+
+/// A phone, a desk, and a wide one.
+const WIDTHS: [u32; 3] = [390, 1280, 1920];
+
+/// Whom pictures are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Readers of the README: a few pages, as wide as a desk.
+    Readers,
+    /// Whoever changes the console: every page, by day and by night, in every width.
+    Designers,
+}
+
+/// Takes pictures of the console, with so many nodes.
+pub async fn take(into: &Path, (audience, nodes): (Audience, usize), tell: fn(&str)) -> Result<()> {
+    tell("building control and gateway");
     let programs = build::programs().await?;
-    let binaries = tempfile::Builder::new().prefix("bcd-builds-").tempdir()?;
-    for agent in RELEASES.into_iter().rev() {
-        build::agent(agent, &binaries.path().join(agent.version)).await?;
-    }
-    tell("starting a fleet of ten nodes");
-    let fleet = fleet(programs, binaries.path()).await?;
-    tell("bringing out a good release, then a bad one");
-    let good = roll_out(&fleet, "1.1.0").await?;
-    tell(&format!("{good} is over"));
-    let bad = roll_out(&fleet, "1.2.0").await?;
+    tell(&format!(
+        "starting control, a gateway and {nodes} simulated nodes"
+    ));
+    let acts = Acts::play(&programs, nodes, tell).await?;
     let browser = Browser::start().await?;
     browser.resize(1280, 900).await?;
     browser.prefer(Scheme::Light).await?;
-    let url = fleet.operator.url();
-    browser.open(&format!("{url}/console")).await?;
-    let token = std::fs::read_to_string(fleet.operator.token_file())?;
-    browser
-        .write("#token", &(token.trim().to_owned() + ENTER))
-        .await?;
-    browser
-        .until(
-            "somebody is signed in",
-            "document.querySelector('li.rollout')",
-        )
-        .await?;
-    let base = format!("{url}/console/t/root");
-    for (name, path) in [
-        ("console-rollouts.png", "rollouts".to_owned()),
-        ("console-rollout.png", format!("rollouts/{bad}")),
-        ("console-fleet.png", "fleet".to_owned()),
-    ] {
-        browser.open(&format!("{base}/{path}")).await?;
-        browser
-            .until(
-                "the page is live",
-                "document.querySelector('#live-state[data-state=on]')",
-            )
-            .await?;
-        let file = into.join(name);
-        keep(&file, &browser.picture(HEIGHT_MAX).await?)?;
-        tell(&format!("took {}", file.display()));
+    let camera = Camera {
+        browser,
+        url: acts.stage.fleet.operator.url().to_owned(),
+        into: into.to_owned(),
+    };
+    camera.sign_in(&acts.token()?).await?;
+    match audience {
+        Audience::Readers => camera.readers(&acts).await?,
+        Audience::Designers => camera.designers(&acts).await?,
     }
-    browser.quit().await
+    tell(&format!("the pictures are in {}", into.display()));
+    camera.browser.quit().await
 }
 
-async fn fleet(programs: build::Programs, binaries: &Path) -> Result<Fleet> {
-    let pool = |name, nodes, budget| PoolPlan {
-        name,
-        nodes,
-        budget,
-    };
-    let plan = Plan {
-        pools: vec![pool("compute", 6, "0.5"), pool("storage", 4, "0.34")],
-        patience: Patience {
-            watchdog: Duration::from_secs(6),
-            stable: Duration::from_secs(1),
-        },
-    };
-    let fleet = Fleet::start(programs, &binaries.join("1.0.0"), &plan).await?;
-    for (sequence, agent) in (1..).zip(RELEASES) {
-        fleet.publish(&Release {
-            version: agent.version.to_owned(),
-            sequence,
-            binary: binaries.join(agent.version),
-        })?;
-    }
-    fleet.online(10, Duration::from_secs(90)).await?;
-    Ok(fleet)
+struct Camera {
+    browser: Browser,
+    url: String,
+    into: PathBuf,
 }
 
-/// Brings a release out and waits until nothing moves any more; gives the rollout's id.
-async fn roll_out(fleet: &Fleet, version: &str) -> Result<String> {
-    let made = fleet.operator.json(&[
-        "rollouts",
-        "create",
-        "--version",
-        version,
-        "--waves",
-        "10,50,100",
-        "--soak",
-        "2s",
-        "--upgrade-timeout",
-        "60s",
-        "--yes",
-    ])?;
-    let id = made.get("id").and_then(Value::as_str);
-    let id = id.context("the rollout has no id")?.to_owned();
-    let watch = ["rollouts", "watch", &id];
-    fleet.operator.follow(&watch, Stdio::null()).await?;
-    Ok(id)
+impl Camera {
+    async fn sign_in(&self, token: &str) -> Result<()> {
+        let browser = &self.browser;
+        browser.open(&format!("{}/console", self.url)).await?;
+        browser.write("#token", &(token.to_owned() + ENTER)).await?;
+        let there = "document.querySelector('li.rollout')";
+        browser.until("somebody is signed in", there).await
+    }
+
+    async fn readers(&self, acts: &Acts) -> Result<()> {
+        for (scheme, tail) in [(Scheme::Light, ""), (Scheme::Dark, "-dark")] {
+            self.browser.prefer(scheme).await?;
+            for (name, path) in [
+                ("console-rollouts", "rollouts".to_owned()),
+                ("console-rollout", format!("rollouts/{}", acts.paused)),
+                ("console-fleet", "fleet".to_owned()),
+            ] {
+                self.open(&path).await?;
+                self.keep(&format!("{name}{tail}"), HEIGHT_MAX).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn designers(&self, acts: &Acts) -> Result<()> {
+        for (scheme, word) in [(Scheme::Light, "light"), (Scheme::Dark, "dark")] {
+            self.browser.prefer(scheme).await?;
+            for width in WIDTHS {
+                self.browser.resize(width, 900).await?;
+                for (name, path) in acts.pages() {
+                    self.open(&path).await?;
+                    let name = format!("{name}-{width}-{word}");
+                    self.keep(&name, GALLERY_HEIGHT_MAX).await?;
+                }
+                self.open(&format!("rollouts/{}", acts.paused)).await?;
+                self.browser.click("#do-abort").await?;
+                let asks = "document.querySelector('#ask-abort').open";
+                self.browser.until("a dialog asks", asks).await?;
+                self.keep(&format!("dialog-{width}-{word}"), 900).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a page of the tenant, or one that begins with a slash, and waits until it is live where it is.
+    async fn open(&self, path: &str) -> Result<()> {
+        let url = match path.strip_prefix('/') {
+            Some(path) => format!("{}/{path}", self.url),
+            None => format!("{}/console/t/root/{path}", self.url),
+        };
+        self.browser.open(&url).await?;
+        let live = "!document.querySelector('#live-state') || document.querySelector('#live-state[data-state=on]')";
+        self.browser.until("the page is live", live).await
+    }
+
+    async fn keep(&self, name: &str, height_max: u32) -> Result<()> {
+        let file = self.into.join(format!("{name}.png"));
+        keep(&file, &self.browser.picture(height_max).await?)
+    }
 }

@@ -7,7 +7,7 @@ mod story;
 
 pub use story::{Audience, Story};
 
-use std::{path::Path, process::Stdio, time::Duration};
+use std::{process::Stdio, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::{
     build::{self, AgentBuild, Fault, Programs},
-    fleet::{Fleet, Patience, Plan, PoolPlan, Release, Verdict},
+    fleet::{Fleet, Patience, Plan, PoolPlan, Three, Verdict},
 };
 
 /// What to show.
@@ -65,19 +65,6 @@ pub struct NodeOutcome {
     pub last_attempt: Value,
 }
 
-const PACKAGED: AgentBuild = AgentBuild {
-    version: "1.0.0",
-    fault: None,
-};
-const GOOD: AgentBuild = AgentBuild {
-    version: "1.1.0",
-    fault: None,
-};
-const BAD: AgentBuild = AgentBuild {
-    version: "1.2.0",
-    fault: Some(Fault::NeverConnects),
-};
-
 const PATIENCE: Patience = Patience {
     watchdog: Duration::from_secs(6),
     stable: Duration::from_secs(1),
@@ -91,19 +78,20 @@ pub async fn run(quickstart: Quickstart) -> Result<Outcome> {
         quickstart.nodes
     );
     let story = Story::new(quickstart.audience);
-    let binaries = tempfile::Builder::new().prefix("bcd-builds-").tempdir()?;
-    let programs = build_all(&story, binaries.path()).await?;
-    let fleet = start(&story, quickstart.nodes, programs, binaries.path()).await?;
+    story.chapter("Build control, gateway and three agents");
+    let programs = build::programs().await?;
+    let three = Three::build(|agent| story.line(&built(agent))).await?;
+    let fleet = start(&story, quickstart.nodes, programs, &three).await?;
 
     story.chapter("1.1.0 goes out in waves: a canary, half, everybody");
-    let good = roll_out(&story, &fleet, GOOD.version).await?;
+    let good = roll_out(&story, &fleet, Three::GOOD.version).await?;
     ensure!(
         good.verdict == Verdict::Completed,
         "the rollout of 1.1.0 did not complete"
     );
 
     story.chapter("1.2.0 starts and never connects: its canary goes back, the rollout stops");
-    let bad = roll_out(&story, &fleet, BAD.version).await?;
+    let bad = roll_out(&story, &fleet, Three::BAD.version).await?;
     ensure!(
         bad.verdict == Verdict::Stopped,
         "the rollout of 1.2.0 was not stopped"
@@ -128,27 +116,18 @@ pub async fn run(quickstart: Quickstart) -> Result<Outcome> {
     Ok(outcome)
 }
 
-async fn build_all(story: &Story, into: &Path) -> Result<Programs> {
-    story.chapter("Build control, gateway and three agents");
-    let programs = build::programs().await?;
-    // The last one stays where cargo puts it, and people find it there: not the bad one.
-    for agent in [BAD, GOOD, PACKAGED] {
-        build::agent(agent, &into.join(agent.version)).await?;
-        story.line(&match agent.fault {
-            None => format!("bcd {}", agent.version),
-            Some(Fault::NeverConnects) => {
-                format!("bcd {}, which never connects, on purpose", agent.version)
-            }
-            Some(Fault::OldProtocol) => {
-                format!("bcd {}, which speaks the oldest protocol", agent.version)
-            }
-            Some(Fault::AsTold) => format!("bcd {}, which does as it is told", agent.version),
-        });
+/// Which agent was built, and what is wrong with it on purpose.
+fn built(agent: AgentBuild) -> String {
+    let version = agent.version;
+    match agent.fault {
+        None => format!("bcd {version}"),
+        Some(Fault::NeverConnects) => format!("bcd {version}, which never connects, on purpose"),
+        Some(Fault::OldProtocol) => format!("bcd {version}, which speaks the oldest protocol"),
+        Some(Fault::AsTold) => format!("bcd {version}, which does as it is told"),
     }
-    Ok(programs)
 }
 
-async fn start(story: &Story, nodes: usize, programs: Programs, binaries: &Path) -> Result<Fleet> {
+async fn start(story: &Story, nodes: usize, programs: Programs, three: &Three) -> Result<Fleet> {
     story.chapter("Start control, a gateway and nodes");
     let half = nodes / 2;
     let plan = Plan {
@@ -166,16 +145,10 @@ async fn start(story: &Story, nodes: usize, programs: Programs, binaries: &Path)
         ],
         patience: PATIENCE,
     };
-    let fleet = Fleet::start(programs, &binaries.join(PACKAGED.version), &plan).await?;
+    let fleet = three.fleet(programs, &plan).await?;
     story.line(&format!("everything is in {}", fleet.dir().display()));
     story.line(&format!("the API listens at {}", fleet.operator.url()));
-    for (sequence, agent) in (1..).zip([PACKAGED, GOOD, BAD]) {
-        let release = Release {
-            version: agent.version.to_owned(),
-            sequence,
-            binary: binaries.join(agent.version),
-        };
-        fleet.publish(&release)?;
+    for agent in Three::ALL {
         story.line(&format!(
             "{} signed by two keys and registered",
             agent.version
@@ -184,7 +157,7 @@ async fn start(story: &Story, nodes: usize, programs: Programs, binaries: &Path)
     fleet.online(nodes, Duration::from_secs(60)).await?;
     story.line(&format!(
         "{nodes} nodes in two pools run {}; short patience: soak 2s, watchdog {:?}, stability hold {:?}",
-        PACKAGED.version, PATIENCE.watchdog, PATIENCE.stable
+        Three::PACKAGED.version, PATIENCE.watchdog, PATIENCE.stable
     ));
     Ok(fleet)
 }

@@ -6,6 +6,7 @@
 
 mod join;
 mod life;
+mod work;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -48,14 +49,25 @@ impl Moment {
 /// How a node takes what it is told.
 #[derive(Clone, Debug)]
 pub struct Habits {
-    /// It takes up to so long to upgrade.
+    /// It takes up to so long to upgrade; exactly so long where it tells how far it has come.
     pub slow: Duration,
-    /// Of a hundred attempts so many fail for good, and which is the attempt's affair.
-    pub failing: u8,
+    /// Whether it says how far it has come meanwhile.
+    pub telling: Telling,
+    /// Of a hundred attempts so many fail for good, as this says now; which is the attempt's affair.
+    pub failing: watch::Receiver<u8>,
     /// Whether its floor rises: then a release's sequence is its version's second number.
     pub floor: Floor,
     /// It hangs up when this changes, and comes back.
     pub hang_up: watch::Receiver<u64>,
+}
+
+/// What a node says while it upgrades.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Telling {
+    /// Nothing.
+    Result,
+    /// How much it has downloaded, percent by percent, and then that it is on trial.
+    Progress,
 }
 
 /// What becomes of a node's floor.
@@ -72,7 +84,8 @@ impl Default for Habits {
     fn default() -> Self {
         Self {
             slow: Duration::ZERO,
-            failing: 0,
+            telling: Telling::Result,
+            failing: watch::channel(0).1,
             floor: Floor::Lies,
             hang_up: watch::channel(0).1,
         }
@@ -147,6 +160,7 @@ pub struct SimulatedNode {
     turn: usize,
     tls: Arc<ClientConfig>,
     facts: Facts,
+    hostname: Option<String>,
     habits: Habits,
     diary: Diary,
 }
@@ -161,6 +175,7 @@ impl SimulatedNode {
             turn: 0,
             tls: joined.tls,
             facts: facts()?,
+            hostname: None,
             habits: Habits::default(),
             diary: Diary::default(),
         })
@@ -170,6 +185,20 @@ impl SimulatedNode {
     #[must_use]
     pub fn through(mut self, number: usize) -> Self {
         self.turn = number;
+        self
+    }
+
+    /// On a machine of that name.
+    #[must_use]
+    pub fn named(mut self, hostname: String) -> Self {
+        self.hostname = Some(hostname);
+        self
+    }
+
+    /// Held by its owner.
+    #[must_use]
+    pub fn held(mut self, reason: &str) -> Self {
+        self.facts.held = Some(reason.to_owned());
         self
     }
 

@@ -14,6 +14,7 @@ use packaging::{
     pictures::{stage::Stage, terminal::Recording},
     simulated::Habits,
 };
+use tokio::sync::watch;
 
 const NODES: usize = 10;
 
@@ -73,7 +74,7 @@ async fn a_rollout_is_watched_to_its_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wave_that_fails_pauses_the_rollout_and_the_watch_says_what_to_do() {
     let failing = Habits {
-        failing: 100,
+        failing: watch::channel(100).1,
         ..Habits::default()
     };
     let stage = stage(failing).await;

@@ -82,6 +82,7 @@ pub(super) const PAGES: &[Page] = &[
     written!(Operate, "cluster", "PostgreSQL and several gateways"),
     written!(Operate, "backup", "Backup and restore"),
     written!(Operate, "upgrade-control", "Upgrading control"),
+    written!(Operate, "too-old", "Nodes too old to talk"),
     written!(Operate, "security", "Security"),
     Page {
         name: "api",

@@ -1,16 +1,15 @@
 //! A simulated node's sessions, one after the other, and what it does in them.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use bc_protocol::{
     command::CommandResult,
-    digest::Sha256,
-    id::{AttemptId, CommandId},
+    id::CommandId,
     sequence::{ReleaseFloor, Sequence},
     session::{
-        AttemptFacts, FromGateway, FromNode, Goodbye, GoodbyeReason, Hello, Outcome, Pace,
-        ProtocolRange, StatusReport,
+        FromGateway, FromNode, Goodbye, GoodbyeReason, Hello, Outcome, Pace, ProtocolRange,
+        StatusReport,
     },
     spec::{DaemonSection, NodeSpec},
     version::Version,
@@ -23,7 +22,10 @@ use tokio::{
 };
 use tokio_tungstenite::{WebSocketStream, tungstenite::Message};
 
-use super::{Floor, Moment, SimulatedNode};
+use super::{
+    Floor, Moment, SimulatedNode, Telling,
+    work::{self, Work},
+};
 use crate::fleet::now;
 
 /// As a real agent has it.
@@ -94,7 +96,7 @@ async fn open(node: &SimulatedNode, connect_seq: u64) -> Result<Socket> {
             connect_seq,
             facts: node.facts.clone(),
             commands_in_flight: Vec::new(),
-            labels: [("cpu.arch".to_owned(), std::env::consts::ARCH.to_owned())].into(),
+            labels: labels(node),
         };
         let hello = FromNode::Hello(hello).encode();
         socket.send(Message::Binary(hello)).await?;
@@ -103,6 +105,15 @@ async fn open(node: &SimulatedNode, connect_seq: u64) -> Result<Socket> {
     timeout(OPEN_DEADLINE, opening)
         .await
         .context("no session in time")?
+}
+
+fn labels(node: &SimulatedNode) -> BTreeMap<String, String> {
+    let arch = Some(std::env::consts::ARCH.to_owned());
+    let labels = [("cpu.arch", arch), ("hostname", node.hostname.clone())];
+    let labels = labels.into_iter();
+    labels
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect()
 }
 
 async fn connect(node: &SimulatedNode) -> Result<Socket> {
@@ -134,8 +145,7 @@ struct Session<'a> {
     node: &'a mut SimulatedNode,
     moments: &'a mpsc::UnboundedSender<Moment>,
     reports: u64,
-    /// What it works on, and until when.
-    work: Option<(Instant, DaemonSection)>,
+    work: Option<Work>,
 }
 
 impl<'a> Session<'a> {
@@ -152,7 +162,7 @@ impl<'a> Session<'a> {
         let mut hang_up = self.node.habits.hang_up.clone();
         hang_up.mark_unchanged();
         loop {
-            let due = self.work.as_ref().map(|(due, _)| *due);
+            let due = self.work.as_ref().map(Work::due);
             tokio::select! {
                 message = timeout(SILENCE_MAX, socket.next()) => {
                     let Ok(Some(message)) = message else { return Ok(Ended::Lost) };
@@ -162,9 +172,7 @@ impl<'a> Session<'a> {
                     }
                 }
                 () = sleep_until(due.unwrap_or_else(|| Instant::from_std(now()))), if due.is_some() => {
-                    if let Some((_, section)) = self.work.take() {
-                        self.finish(section, &mut socket).await?;
-                    }
+                    self.go_on(&mut socket).await?;
                 }
                 Ok(()) = hang_up.changed() => return Ok(Ended::Lost),
             }
@@ -205,23 +213,57 @@ impl<'a> Session<'a> {
         }
         self.node.facts.observed_generation = generation;
         let Some(section) = daemon else {
-            self.work = None;
+            self.stop();
             return Ok(());
         };
         if self.node.diary.has_ended(&section.attempt) {
-            self.work = None;
+            self.stop();
             return Ok(());
         }
         if section.version != self.node.facts.version {
             self.tell(Moment::Told(now()));
         }
-        let takes = self.node.habits.slow.mul_f64(rand::random());
+        let slow = self.node.habits.slow;
+        let (takes, steps) = match self.node.habits.telling {
+            Telling::Result => (slow.mul_f64(rand::random()), 0),
+            Telling::Progress => (slow, work::STEPS),
+        };
         if takes.is_zero() || section.version == self.node.facts.version {
-            self.work = None;
+            self.stop();
             return self.finish(section, socket).await;
         }
-        self.work = Some((Instant::from_std(now()) + takes, section));
+        self.work = Some(Work::new(section, (takes, steps)));
         Ok(())
+    }
+
+    fn stop(&mut self) {
+        self.work = None;
+        self.node.facts.progress = None;
+    }
+
+    /// Says how far it has come, or ends the attempt when it is there.
+    async fn go_on(&mut self, socket: &mut Socket) -> Result<()> {
+        let Some(work) = self.work.take() else {
+            return Ok(());
+        };
+        match work.go_on() {
+            Ok((work, progress)) => {
+                self.work = Some(work);
+                self.node.facts.progress = Some(progress);
+                self.report(socket).await
+            }
+            Err(section) => self.finish(*section, socket).await,
+        }
+    }
+
+    async fn report(&mut self, socket: &mut Socket) -> Result<()> {
+        self.reports += 1;
+        let report = StatusReport {
+            number: self.reports,
+            facts: self.node.facts.clone(),
+        };
+        let report = FromNode::Report(report).encode();
+        Ok(socket.send(Message::Binary(report)).await?)
     }
 
     /// Ends an attempt, one way or the other, and says so.
@@ -234,26 +276,22 @@ impl<'a> Session<'a> {
             Floor::Lies => false,
             Floor::Rises => !self.node.facts.floor.admits(sequence(&section.version)?),
         };
+        let failing = *self.node.habits.failing.borrow();
         let outcome = if refused {
             Outcome::Refused
-        } else if !there && fails(&section.attempt, self.node.habits.failing) {
-            Outcome::Crashed
+        } else if let Some(mishap) = work::mishap(&section.attempt, failing).filter(|_| !there) {
+            mishap
         } else {
             self.confirm(&section)?;
             Outcome::Confirmed
         };
-        self.node.facts.last_attempt = Some(ended(section, outcome));
-        self.reports += 1;
-        let report = StatusReport {
-            number: self.reports,
-            facts: self.node.facts.clone(),
-        };
+        self.node.facts.progress = None;
+        self.node.facts.last_attempt = Some(work::ended(section, outcome));
         if !there {
             // Noted first: the answer may arrive while the send is still returning.
             self.tell(Moment::Reported(now()));
         }
-        let report = FromNode::Report(report).encode();
-        Ok(socket.send(Message::Binary(report)).await?)
+        self.report(socket).await
     }
 
     /// Claims that the section's release runs and was confirmed.
@@ -279,41 +317,6 @@ fn sequence(version: &Version) -> Result<Sequence> {
     let number = version.as_str().split('.').nth(1);
     let number = number.context("a version has three numbers")?;
     Ok(Sequence::new(number.parse()?)?)
-}
-
-fn fails(attempt: &AttemptId, percent: u8) -> bool {
-    let digest = Sha256::of(attempt.as_str().as_bytes()).to_string();
-    let drawn = digest
-        .get(..8)
-        .and_then(|hex| u32::from_str_radix(hex, 16).ok());
-    drawn.is_some_and(|drawn| drawn % 100 < u32::from(percent))
-}
-
-fn ended(section: DaemonSection, outcome: Outcome) -> AttemptFacts {
-    let code = match outcome {
-        Outcome::Confirmed => "",
-        Outcome::Refused => "rollback",
-        Outcome::Running
-        | Outcome::Failed
-        | Outcome::Crashed
-        | Outcome::Hung
-        | Outcome::NoWelcome
-        | Outcome::Unstable
-        | Outcome::Environment
-        | Outcome::Cancelled => "simulated",
-    };
-    AttemptFacts {
-        id: section.attempt,
-        target: section.version.to_string(),
-        outcome,
-        is_final: true,
-        tries: 1,
-        code: code.to_owned(),
-        message: String::new(),
-        exit_status: None,
-        signal: None,
-        log: String::new(),
-    }
 }
 
 /// What a node says that has done a command: it does nothing, so that doing it again is nothing too.

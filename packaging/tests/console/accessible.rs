@@ -14,6 +14,15 @@ const LOOK: &str = "const done = arguments[arguments.length - 1];
             .map((one) => `${one.id}: ${one.help}: ${one.nodes.map((node) => node.html.slice(0, 200)).join(' | ')}`)),
         (error) => done([String(error)]));";
 
+/// Guides of every kind: words, commands with what they print, tables, the API's methods.
+const GUIDES: [&str; 5] = [
+    "index.html",
+    "first-rollout.html",
+    "configuration.html",
+    "security.html",
+    "api.html",
+];
+
 pub(crate) async fn everybody_can_use_it(browser: &Browser, house: &House, rollout: &str) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let Some(axe) = browser::axe(folder).unwrap() else {
@@ -46,6 +55,19 @@ pub(crate) async fn everybody_can_use_it(browser: &Browser, house: &House, rollo
                 if violations != serde_json::json!([]) {
                     found.push(format!("{page} {scheme:?} {width}: {violations:#}"));
                 }
+            }
+        }
+    }
+    browser.resize(1280, 900).await.unwrap();
+    for scheme in [Scheme::Light, Scheme::Dark] {
+        browser.prefer(scheme).await.unwrap();
+        for page in GUIDES {
+            let address = format!("{}/docs/{page}", house.fleet.operator.url());
+            browser.open(&address).await.unwrap();
+            browser.script(&axe).await.unwrap();
+            let violations = browser.script_later(LOOK).await.unwrap();
+            if violations != serde_json::json!([]) {
+                found.push(format!("{page} {scheme:?}: {violations:#}"));
             }
         }
     }

@@ -1,50 +1,28 @@
 //! A small fleet with a good release and a bad one.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
+use packaging::simulated::{Habits, SimulatedNode, Telling};
 use packaging::{
-    build::{self, AgentBuild, Fault},
-    fleet::{Fleet, Patience, Plan, PoolPlan, Release},
+    build,
+    fleet::{Fleet, Patience, Plan, PoolPlan, Three},
 };
 use serde_json::Value;
-use tempfile::TempDir;
+use tokio::sync::mpsc;
 
 /// A fleet that runs.
 pub(crate) struct House {
     pub(crate) fleet: Fleet,
     pub(crate) token: String,
-    _binaries: TempDir,
 }
-
-const RELEASES: [AgentBuild; 3] = [
-    AgentBuild {
-        version: "1.0.0",
-        fault: None,
-    },
-    AgentBuild {
-        version: "1.1.0",
-        fault: None,
-    },
-    AgentBuild {
-        version: "1.2.0",
-        fault: Some(Fault::NeverConnects),
-    },
-];
 
 impl House {
     pub(crate) async fn start() -> Self {
-        let programs = build::programs().await.unwrap();
-        let binaries = tempfile::tempdir().unwrap();
-        for agent in RELEASES.into_iter().rev() {
-            let to = binaries.path().join(agent.version);
-            build::agent(agent, &to).await.unwrap();
-        }
-        let fleet = start(programs, binaries.path()).await;
+        let fleet = start().await;
         let token = std::fs::read_to_string(fleet.operator.token_file()).unwrap();
         Self {
             fleet,
             token: token.trim().to_owned(),
-            _binaries: binaries,
         }
     }
 
@@ -56,6 +34,24 @@ impl House {
     /// What the API says.
     pub(crate) fn api(&self, args: &[&str]) -> Value {
         self.fleet.operator.json(args).unwrap()
+    }
+
+    /// Has a node join that takes long for its work, and says how far it has come; gives its id. It lives until it is
+    /// removed.
+    pub(crate) async fn joins_slowly(&self) -> String {
+        let file = self.fleet.join_token(1, 1).unwrap();
+        let token = std::fs::read_to_string(file).unwrap();
+        let habits = Habits {
+            slow: Duration::from_secs(105),
+            telling: Telling::Progress,
+            ..Habits::default()
+        };
+        let node = SimulatedNode::join(self.fleet.operator.url(), token.trim()).await;
+        let node = node.unwrap().with(habits);
+        let id = node.id().to_owned();
+        let (moments, _) = mpsc::unbounded_channel();
+        tokio::spawn(node.run(moments));
+        id
     }
 
     /// Begins a rollout that soaks long after its canary; gives its id.
@@ -77,7 +73,7 @@ impl House {
     }
 }
 
-async fn start(programs: build::Programs, binaries: &Path) -> Fleet {
+async fn start() -> Fleet {
     let plan = Plan {
         pools: vec![
             PoolPlan {
@@ -96,16 +92,9 @@ async fn start(programs: build::Programs, binaries: &Path) -> Fleet {
             stable: Duration::from_secs(1),
         },
     };
-    let package = binaries.join("1.0.0");
-    let fleet = Fleet::start(programs, &package, &plan).await.unwrap();
-    for (sequence, agent) in (1..).zip(RELEASES) {
-        let release = Release {
-            version: agent.version.to_owned(),
-            sequence,
-            binary: binaries.join(agent.version),
-        };
-        fleet.publish(&release).unwrap();
-    }
+    let programs = build::programs().await.unwrap();
+    let three = Three::build(|_| ()).await.unwrap();
+    let fleet = three.fleet(programs, &plan).await.unwrap();
     fleet.online(5, Duration::from_secs(120)).await.unwrap();
     fleet
 }

@@ -47,6 +47,8 @@ async fn an_operator_sees_what_runs_why_it_waits_and_stops_it() {
     story::reasons_stay_text_and_break_no_layout(&browser, &house, &good).await;
     story::many_look_at_once(&browser, &house, &good).await;
     story::aborts(&browser, &house, &good).await;
+    story::sees_a_node_at_work(&browser, &house).await;
+    story::finds_events(&browser, &house).await;
     let bad = story::sees_why_a_release_failed(&browser, &house).await;
     accessible::everybody_can_use_it(&browser, &house, &bad).await;
     story::no_page_breaks_its_policy(&browser, &house).await;

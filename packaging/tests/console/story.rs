@@ -251,6 +251,62 @@ pub(crate) async fn aborts(browser: &Browser, house: &House, id: &str) {
     }
 }
 
+/// What a node says while it downloads is no event; its page moves all the same.
+pub(crate) async fn sees_a_node_at_work(browser: &Browser, house: &House) {
+    let node = house.joins_slowly().await;
+    let made = house.api(&[
+        "rollouts",
+        "create",
+        "--version",
+        "1.1.0",
+        "--node",
+        &node,
+        "--waves",
+        "100",
+        "--yes",
+    ]);
+    browser
+        .open(&house.page(&format!("nodes/{node}")))
+        .await
+        .unwrap();
+    browser
+        .until(
+            "the node downloads",
+            "window.seen = document.querySelector('progress')?.value",
+        )
+        .await
+        .unwrap();
+    browser
+        .until(
+            "it is seen to go on, on the same page",
+            "window.seen > 0 && document.querySelector('progress')?.value > window.seen",
+        )
+        .await
+        .unwrap();
+    house.api(&["rollouts", "abort", made["id"].as_str().unwrap(), "--yes"]);
+    house.api(&["nodes", "remove", &node, "--yes"]);
+}
+
+/// Every group of events can be chosen, and the choice is answered.
+pub(crate) async fn finds_events(browser: &Browser, house: &House) {
+    for kind in ["gateway.*", "join-token.*", "token.*"] {
+        let query = kind.replace('*', "%2A");
+        browser
+            .open(&house.page(&format!("events?kind={query}")))
+            .await
+            .unwrap();
+        let seen = "return [document.querySelector('#kind').value, [...document.querySelectorAll('.event .kind')].map(kind => kind.textContent)]";
+        let seen = browser.script(seen).await.unwrap();
+        assert_eq!(seen[0], kind);
+        let shown = seen[1].as_array().unwrap();
+        assert!(!shown.is_empty(), "{kind}");
+        let group = kind.trim_end_matches('*');
+        for one in shown {
+            assert!(one.as_str().unwrap().starts_with(group), "{kind}: {one}");
+        }
+    }
+}
+
 pub(crate) async fn sees_why_a_release_failed(browser: &Browser, house: &House) -> String {
     let id = house.roll_out("1.2.0");
     browser

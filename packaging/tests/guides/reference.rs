@@ -272,3 +272,33 @@ fn examples_fit(document: &Value, api: &str) {
     }
     assert!(shown > 40, "{shown}");
 }
+
+/// Whoever has the program alone begins with the example that its help ends with: it has to be whole, on any terminal.
+#[test]
+fn the_examples_in_the_help_can_be_copied() {
+    for (program, args, example) in [
+        (
+            "better-compute",
+            &["serve", "--help"][..],
+            include_str!("../../../control/src/config/example.toml"),
+        ),
+        (
+            "bc-gateway",
+            &["--help"],
+            include_str!("../../../gateway/src/config/example.toml"),
+        ),
+        (
+            "bcd",
+            &["join", "--help"],
+            include_str!("../../../agent/src/config/example.toml"),
+        ),
+    ] {
+        let help = std::process::Command::new(built(program))
+            .args(args)
+            .env("COLUMNS", "60")
+            .output()
+            .unwrap();
+        let help = String::from_utf8(help.stdout).unwrap();
+        assert!(help.contains(example.trim_end()), "{program}: {help}");
+    }
+}

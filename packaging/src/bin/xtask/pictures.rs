@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use packaging::{
     build,
-    pictures::{self, terminal},
+    pictures::{self, Audience, terminal},
 };
 
 use crate::tell;
@@ -20,13 +20,24 @@ pub(crate) struct Order {
     /// Only these.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Picture>,
+    /// How many simulated nodes the console shows.
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = nodes)]
+    nodes: usize,
+}
+
+fn nodes(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number >= 500);
+    number.ok_or_else(|| "expected at least 500: fewer fill no wave".to_owned())
 }
 
 /// A kind of picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Picture {
-    /// Pages of the console.
+    /// Pages of the console, for the README.
     Console,
+    /// Every page of console and guides, by day and by night, on a phone, a desk and a wide one: for whoever changes
+    /// them. Only when named.
+    Gallery,
     /// A rollout that is watched at a terminal.
     Terminal,
 }
@@ -35,12 +46,19 @@ enum Picture {
 pub(crate) async fn run(order: &Order) -> Result<()> {
     let folder = &order.out;
     std::fs::create_dir_all(folder).context("make the folder for pictures")?;
-    for picture in Picture::value_variants() {
-        if !order.only.is_empty() && !order.only.contains(picture) {
-            continue;
-        }
+    let usual = [Picture::Console, Picture::Terminal];
+    let wanted = match order.only.as_slice() {
+        [] => usual.as_slice(),
+        only => only,
+    };
+    for picture in wanted {
         match picture {
-            Picture::Console => pictures::take(folder, tell).await?,
+            Picture::Console => {
+                pictures::take(folder, (Audience::Readers, order.nodes), tell).await?;
+            }
+            Picture::Gallery => {
+                pictures::take(folder, (Audience::Designers, order.nodes), tell).await?;
+            }
             Picture::Terminal => {
                 let drawn = terminal::rollout(&build::programs().await?).await?;
                 keep(&folder.join("rollout.svg"), drawn.as_bytes())?;

@@ -19,7 +19,7 @@ use crate::{
     build::Programs,
     cluster::Cluster,
     pair::{Control, Pair},
-    simulated::{Diary, Floor, Habits, SimulatedNode},
+    simulated::{Diary, Floor, Habits, SimulatedNode, Telling},
 };
 
 /// The longest time that a node takes for an upgrade.
@@ -150,7 +150,8 @@ impl House {
                 let token = crowd.token.clone();
                 let habits = Habits {
                     slow: SLOW,
-                    failing: FAILING,
+                    telling: Telling::Result,
+                    failing: watch::channel(FAILING).1,
                     floor: Floor::Rises,
                     hang_up: self.hang_up.subscribe(),
                 };
