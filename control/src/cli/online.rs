@@ -130,6 +130,8 @@ impl Online {
         let request = ListNodes {
             tenant_id: self.client.tenant.clone(),
             pool_id: None,
+            after: None,
+            limit: None,
         };
         let listed = self.client.call::<Nodes>("nodes/list", &request).await?;
         let nodes = listed.value.nodes.into_iter();
