@@ -134,16 +134,18 @@ async fn a_database_that_was_restored_goes_on_above_what_was_given_out() {
     cluster.create("copy", "bc");
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/docs/backup.md");
     let guide = std::fs::read_to_string(guide).unwrap();
-    let said = guide
-        .lines()
-        .find(|line| line.starts_with("psql "))
-        .unwrap();
+    let (_, said) = guide.split_once("\npsql ").unwrap();
+    let (said, _) = said.split_once("```").unwrap();
+    let statements: Vec<&str> = said.split('\'').skip(1).step_by(2).collect();
+    assert_eq!(statements.len(), 3, "{said}");
     let server = Server::start_in(dir);
     server.pool("lost").await;
     let list = serde_json::json!({ "tenantId": "root" });
     let lost = server.call("events/list", list.clone()).await;
     let dir = server.kill();
-    cluster.sql("copy", said.split('\'').nth(1).unwrap());
+    for statement in statements {
+        cluster.sql("copy", statement);
+    }
     let config = std::fs::read_to_string(dir.path().join("control.toml")).unwrap();
     let (old, new) = (cluster.url("bc"), cluster.url("copy"));
     std::fs::write(dir.path().join("control.toml"), config.replace(&old, &new)).unwrap();
