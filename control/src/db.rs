@@ -7,6 +7,7 @@ pub(crate) mod bulk;
 pub(crate) mod column;
 mod conn;
 pub(crate) mod contention;
+pub(crate) mod held;
 pub(crate) mod hint;
 pub(crate) mod lock;
 mod migrations;
@@ -17,6 +18,7 @@ mod query;
 mod row;
 mod sqlite;
 mod value;
+mod whole;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -27,6 +29,7 @@ use ulid::Ulid;
 use crate::{chance, clock::Moment, event::news::News};
 use conn::Pool;
 pub(crate) use conn::{Conn, Reader, Tx};
+use held::may_take;
 use hint::Hints;
 #[cfg(test)]
 pub(crate) use query::query_text;
@@ -83,24 +86,27 @@ impl Db {
 
     /// Begins a transaction that may write.
     pub(crate) async fn begin(&self) -> Result<Tx, sqlx::Error> {
-        let conn = match &self.writer {
-            Pool::Sqlite(pool) => pool.begin_with("BEGIN IMMEDIATE").await.map(Conn::Sqlite),
-            Pool::Postgres(pool) => pool.begin().await.map(Conn::Postgres),
-        };
-        conn.map(|conn| Tx::new(conn, self.news.clone()))
+        self.begin_by(match &self.writer {
+            Pool::Sqlite(_) => "BEGIN IMMEDIATE",
+            Pool::Postgres(_) => "BEGIN",
+        })
+        .await
     }
 
     /// As [`begin`](Self::begin), and what it reads is one moment. Where somebody else has changed since what it is about to
     /// change, it fails, to be [`retried`](contention::retried).
     pub(crate) async fn begin_at_one_moment(&self) -> Result<Tx, sqlx::Error> {
-        let conn = match &self.writer {
-            Pool::Sqlite(pool) => pool.begin_with("BEGIN IMMEDIATE").await.map(Conn::Sqlite),
-            Pool::Postgres(pool) => {
-                let begun = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ");
-                begun.await.map(Conn::Postgres)
-            }
-        };
-        conn.map(|conn| Tx::new(conn, self.news.clone()))
+        self.begin_by(match &self.writer {
+            Pool::Sqlite(_) => "BEGIN IMMEDIATE",
+            Pool::Postgres(_) => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+        })
+        .await
+    }
+
+    async fn begin_by(&self, begins: &'static str) -> Result<Tx, sqlx::Error> {
+        may_take();
+        let conn = self.writer.begin(begins).await?;
+        Ok(Tx::new(conn, self.news.clone()))
     }
 
     /// Where to read what is committed.

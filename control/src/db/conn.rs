@@ -7,7 +7,11 @@ use std::ops::{Deref, DerefMut};
 
 use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
-use super::query::Query;
+use super::{
+    held::{Held, may_take},
+    query::Query,
+    whole::Whole,
+};
 use crate::event::news::News;
 
 /// A transaction. Dropped, it is rolled back.
@@ -91,14 +95,35 @@ pub(crate) struct Reader(pub(super) Pool);
 
 impl Reader {
     /// Begins to read one moment.
-    pub(crate) async fn begin(&self) -> Result<Conn, sqlx::Error> {
-        match &self.0 {
-            Pool::Sqlite(pool) => pool.begin().await.map(Conn::Sqlite),
-            Pool::Postgres(pool) => {
-                let begun = pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-                begun.await.map(Conn::Postgres)
-            }
-        }
+    pub(crate) async fn begin(&self) -> Result<Reading, sqlx::Error> {
+        let held = Held::take();
+        let begins = match &self.0 {
+            Pool::Sqlite(_) => "BEGIN",
+            Pool::Postgres(_) => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        };
+        let conn = self.0.begin(begins).await?;
+        Ok(Reading { conn, _held: held })
+    }
+}
+
+/// A transaction that reads one moment. Whoever holds one takes no other connection.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    conn: Conn,
+    _held: Held,
+}
+
+impl Deref for Reading {
+    type Target = Conn;
+
+    fn deref(&self) -> &Conn {
+        &self.conn
+    }
+}
+
+impl DerefMut for Reading {
+    fn deref_mut(&mut self) -> &mut Conn {
+        &mut self.conn
     }
 }
 
@@ -110,6 +135,18 @@ pub(super) enum Pool {
 }
 
 impl Pool {
+    /// Begins a transaction by this statement.
+    pub(super) async fn begin(&self, begins: &'static str) -> Result<Conn, sqlx::Error> {
+        let pool = self.clone();
+        let begun = Whole::new(async move {
+            match pool {
+                Self::Sqlite(pool) => pool.begin_with(begins).await.map(Conn::Sqlite),
+                Self::Postgres(pool) => pool.begin_with(begins).await.map(Conn::Postgres),
+            }
+        });
+        begun.await
+    }
+
     pub(super) async fn close(&self) {
         match self {
             Self::Sqlite(pool) => pool.close().await,
@@ -152,8 +189,15 @@ impl<'c> On<'c> for &'c mut Tx {
     }
 }
 
+impl<'c> On<'c> for &'c mut Reading {
+    fn on(self) -> Target<'c> {
+        self.conn.on()
+    }
+}
+
 impl<'c> On<'c> for &'c Reader {
     fn on(self) -> Target<'c> {
+        may_take();
         match &self.0 {
             Pool::Sqlite(pool) => Target::SqlitePool(pool),
             Pool::Postgres(pool) => Target::PostgresPool(pool),

@@ -41,6 +41,7 @@ const HISTORY: &[Step] = &[
     step!("rollout/0004_rows"),
     step!("rollout/0005_packs"),
     step!("access/0001_sessions"),
+    step!("rollout/0006_troubles"),
 ];
 
 /// How many there are.

@@ -220,7 +220,7 @@ async fn json_is_read_alike() {
 /// Tables, columns and indexes, as the database itself tells them.
 async fn schema(db: &Db) -> BTreeSet<String> {
     let mut conn = db.reader().begin().await.unwrap();
-    let text = match conn {
+    let text = match *conn {
         Conn::Sqlite(_) => {
             "SELECT m.name || '.' || c.name FROM sqlite_master m CROSS JOIN pragma_table_info(m.name) c
              WHERE m.type IN ('table', 'view') AND m.name NOT LIKE 'sqlite_%' AND m.name <> '_sqlx_migrations'

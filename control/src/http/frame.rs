@@ -20,6 +20,7 @@ use super::{
 use crate::{
     chance,
     clock::{Moment, Stopwatch},
+    db::held::one_at_a_time,
     event::cause,
     metrics::Call,
 };
@@ -48,7 +49,7 @@ pub(super) async fn frame(State(app): State<Shared>, request: Request, next: Nex
             Method::PUT => UPLOAD_TIMEOUT,
             _ => ANSWER_TIMEOUT,
         };
-        let answer = tokio::time::timeout(patience, next.run(request)).await;
+        let answer = tokio::time::timeout(patience, one_at_a_time(next.run(request))).await;
         let answer = answer.unwrap_or_else(|_| overdue().into_response());
         tracing::debug!(status = answer.status().as_u16(), "answered");
         answer

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     clock::{Moment, Stopwatch},
-    db::contention::retried,
+    db::{contention::retried, held::one_at_a_time},
 };
 use agenda::{Agenda, Queue};
 
@@ -45,7 +45,7 @@ pub(crate) fn spawn(services: Services, stop: CancellationToken) -> Controller {
         while !stop.is_cancelled() {
             let began = Stopwatch::start();
             let news = agenda.begin(services.waker.take(), Moment::now());
-            round(&services, &mut agenda, &news).await;
+            one_at_a_time(round(&services, &mut agenda, &news)).await;
             services
                 .metrics
                 .round_is_over(began.elapsed(), Moment::now());

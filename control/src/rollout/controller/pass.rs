@@ -4,6 +4,7 @@ use bc_protocol::id::{NodeId, RolloutId};
 
 use crate::{
     clock::Moment,
+    db::Tx,
     rollout::{
         late, limits,
         plan::{Follow, Held, Wakeup, plan},
@@ -38,6 +39,42 @@ impl Passed {
     }
 }
 
+/// Whose turn it is to pass over a rollout.
+enum Turn {
+    /// This transaction has it, from that moment on.
+    Ours(Tx, Moment),
+    /// Another process has it.
+    Elsewhere(Passed),
+}
+
+/// Begins the transaction of a pass.
+async fn turn(
+    services: &Services,
+    id: &RolloutId,
+    clock: impl Fn() -> Moment,
+) -> Result<Turn, StoreError> {
+    let mut tx = services.db.begin().await?;
+    let locked = store::lock_if_free(&mut tx, id).await?;
+    // Read under the lock: a process that was stopped before it does not plan for a time that has passed.
+    let now = clock();
+    if locked {
+        return Ok(Turn::Ours(tx, now));
+    }
+    Ok(Turn::Elsewhere(Passed {
+        next: Some((now.plus(limits::ELSEWHERE), Wakeup::Elsewhere)),
+        ..Passed::default()
+    }))
+}
+
+/// Makes what a pass has changed last; what it has only read is let go of at once, for whoever comes next.
+async fn end(tx: Tx, changes: u32) -> Result<(), sqlx::Error> {
+    if changes > 0 {
+        tx.commit().await
+    } else {
+        tx.give_up().await
+    }
+}
+
 /// One pass over one rollout that looks at everything.
 #[cfg(test)]
 pub(crate) async fn pass(
@@ -56,15 +93,11 @@ pub(crate) async fn pass_over(
     news: &News,
     clock: impl Fn() -> Moment,
 ) -> Result<Passed, StoreError> {
-    let mut tx = services.db.begin().await?;
+    let (mut tx, now) = match turn(services, id, clock).await? {
+        Turn::Ours(tx, now) => (tx, now),
+        Turn::Elsewhere(passed) => return Ok(passed),
+    };
     let mut passed = Passed::default();
-    let locked = store::lock_if_free(&mut tx, id).await?;
-    // Read under the lock: a process that was stopped before it does not plan for a time that has passed.
-    let now = clock();
-    if !locked {
-        passed.next = Some((now.plus(limits::ELSEWHERE), Wakeup::Elsewhere));
-        return Ok(passed);
-    }
     let looked = match news.extent {
         Extent::Unknown => Look::Everything,
         Extent::Named => Look::News {
@@ -96,12 +129,10 @@ pub(crate) async fn pass_over(
         // Whatever comes after the last plan of this pass is due at once in the next.
         passed.next = Some((now, Wakeup::SoakOver));
     }
+    end(tx, changes).await?;
     if changes > 0 {
-        tx.commit().await?;
         service::tell(id, &events);
         tracing::debug!(rollout = %id, stale = passed.stale.len(), "a pass changed the rollout");
-    } else {
-        tx.give_up().await?;
     }
     for held in &passed.held {
         tracing::trace!(rollout = %id, node = ?held.node, hold = ?held.hold, "held back");
@@ -115,15 +146,12 @@ pub(crate) async fn pass_late(
     id: &RolloutId,
     clock: impl Fn() -> Moment,
 ) -> Result<Passed, StoreError> {
-    let mut tx = services.db.begin().await?;
+    let (mut tx, now) = match turn(services, id, clock).await? {
+        Turn::Ours(tx, now) => (tx, now),
+        Turn::Elsewhere(passed) => return Ok(passed),
+    };
     let mut passed = Passed::default();
-    let locked = store::lock_if_free(&mut tx, id).await?;
-    let now = clock();
-    if !locked {
-        passed.next = Some((now.plus(limits::ELSEWHERE), Wakeup::Elsewhere));
-        return Ok(passed);
-    }
-    let mut changed = false;
+    let mut changes = 0_u32;
     for _ in 0..limits::PLANS_PER_PASS_MAX {
         let Some(snapshot) = store::late::snapshot(&mut tx, id, services.surroundings()).await?
         else {
@@ -136,17 +164,15 @@ pub(crate) async fn pass_late(
             break;
         }
         store::late::apply(&mut tx, &plan).await?;
-        changed = true;
+        changes = changes.saturating_add(1);
         // Whoever is next in the queue comes with the next plan, or with the next pass.
         passed.next = Some((now, Wakeup::Overdue));
         passed.stale.extend(plan.stale);
     }
-    if changed {
-        tx.commit().await?;
+    end(tx, changes).await?;
+    if changes > 0 {
         let stale = passed.stale.len();
         tracing::debug!(rollout = %id, stale, "a pass changed late nodes");
-    } else {
-        tx.give_up().await?;
     }
     Ok(passed)
 }

@@ -39,7 +39,7 @@ pub(crate) async fn apply(tx: &mut Tx, snapshot: &Snapshot, plan: &Plan) -> Resu
     {
         late::completed(tx, &plan.rollout).await?;
     }
-    places(tx, plan, head.number).await?;
+    places(tx, (snapshot, plan), head.number).await?;
     // Last: positions of events are taken from a row that others wait for.
     for event in &plan.events {
         let draft = Draft {
@@ -55,7 +55,11 @@ pub(crate) async fn apply(tx: &mut Tx, snapshot: &Snapshot, plan: &Plan) -> Resu
 }
 
 /// Gives places back, then takes others: a plan settles before it starts.
-async fn places(tx: &mut Tx, plan: &Plan, number: i64) -> Result<(), StoreError> {
+async fn places(
+    tx: &mut Tx,
+    (snapshot, plan): (&Snapshot, &Plan),
+    number: i64,
+) -> Result<(), StoreError> {
     let (mut taken, mut given) = (Vec::new(), Vec::new());
     for place in &plan.places {
         match place {
@@ -64,7 +68,11 @@ async fn places(tx: &mut Tx, plan: &Plan, number: i64) -> Result<(), StoreError>
         }
     }
     let reason = plan.rollout.as_str();
-    rows::let_go(tx, number, &given).await?;
+    let lingering = snapshot
+        .lingering
+        .iter()
+        .map(|lingering| &lingering.node.id);
+    rows::let_go(tx, number, (lingering, &given)).await?;
     disruption::vacate_all(tx, &given, reason).await?;
     disruption::occupy_all(tx, &taken, reason, plan.at).await?;
     Ok(())

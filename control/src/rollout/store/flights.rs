@@ -29,7 +29,7 @@ pub(super) async fn seen(
     conn: &mut Conn,
     open: Open<'_>,
     look: Look<'_>,
-    in_flight: u32,
+    (in_flight, others): (u32, Unseen),
 ) -> Result<(Vec<Flight>, Unseen), StoreError> {
     let (nodes, now) = match look {
         Look::Everything => {
@@ -43,8 +43,7 @@ pub(super) async fn seen(
         }
         Look::News { nodes, now } => (nodes, now),
     };
-    let mut unseen = others(conn, open, nodes).await?;
-    let overdue = unseen.deadline.is_some_and(|at| at <= now);
+    let overdue = others.deadline.is_some_and(|at| at <= now);
     let asked = if overdue {
         query(queries::FLIGHTS_OF_AND_OVERDUE)
     } else {
@@ -62,16 +61,17 @@ pub(super) async fn seen(
     if u32::try_from(flights.len()).is_ok_and(|seen| seen >= in_flight) {
         return Ok((flights, Unseen::default()));
     }
-    if overdue {
-        // They are seen too.
-        let seen = flights.iter().map(|flight| flight.row.node.clone());
-        unseen = others(conn, open, &seen.collect()).await?;
+    if !overdue {
+        return Ok((flights, others));
     }
+    // They are seen too.
+    let seen = flights.iter().map(|flight| flight.row.node.clone());
+    let unseen = others_than(conn, open, &seen.collect()).await?;
     Ok((flights, unseen))
 }
 
 /// What is known of rows in flight of other nodes than these.
-async fn others(
+async fn others_than(
     conn: &mut Conn,
     open: Open<'_>,
     nodes: &BTreeSet<NodeId>,
@@ -82,7 +82,7 @@ async fn others(
         .fetch_one(conn)
         .await?;
     Ok(Unseen {
-        reachable: others.try_get::<i64>("reachable")? > 0,
+        reachable: others.try_get("reachable")?,
         deadline: moment_option(&others, "deadline_at")?,
     })
 }

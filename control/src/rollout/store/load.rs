@@ -1,5 +1,7 @@
 //! Reads one rollout as a pass needs it, in the transaction of that pass.
 
+mod opened;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -11,10 +13,11 @@ use bc_protocol::{
     share::Share,
 };
 
+use opened::opened;
+
 use super::{
     StoreError,
     flights::{landing, seen},
-    freeze,
     node::{self, UnknownWord},
     pending::{self, Turn},
     queries,
@@ -24,16 +27,13 @@ use crate::{
     clock::Moment,
     db::{
         Conn, Row,
-        column::{moment, moment_option, number, parsed, parsed_option, undecodable},
+        column::{moment_option, number, parsed, parsed_option, undecodable},
         query, query_scalar,
     },
     release::verified::installed,
     rollout::{
         budget::Budget,
-        snapshot::{
-            Context, Freeze, Head, Lingering, Lost, Offer, Place, Pool, Scope, Snapshot, Tally,
-            Terms, Unseen,
-        },
+        snapshot::{Lingering, Lost, Offer, Place, Pool, Scope, Snapshot, Terms, Unseen},
         target::Target,
     },
 };
@@ -69,36 +69,31 @@ pub(crate) async fn snapshot(
     id: &RolloutId,
     (look, around): (Look<'_>, Surroundings<'_>),
 ) -> Result<Option<Snapshot>, StoreError> {
-    let Some(opened) = opened(conn, id, around).await? else {
+    let Some(opened) = opened(conn, id, (look, around)).await? else {
         return Ok(None);
     };
-    let Opened {
-        open, terms, head, ..
-    } = &opened;
-    let (open, pools) = (*open, pools(conn, id).await?);
-    let open_rows = open_tally(&opened.waves, head).rows;
+    let (open, open_rows) = (opened.open, opened.tally().rows);
     let in_flight: u32 = opened.waves.iter().map(|wave| wave.rows.in_flight()).sum();
     let (flights, unseen) = if in_flight == 0 {
         (Vec::new(), Unseen::default())
     } else {
-        seen(conn, open, look, in_flight).await?
+        seen(conn, open, look, (in_flight, opened.others)).await?
     };
     let turn = Turn {
         open,
-        scope: terms.scope,
+        scope: opened.terms.scope,
         waiting: open_rows.pending,
         in_question: match look {
             Look::Everything => opened.waves.iter().map(|wave| wave.rows.pending).sum(),
             // Who is removed or put into maintenance is no news of a node: everything is looked at then.
             Look::News { .. } => 0,
         },
-        pools: &pools,
+        pools: &opened.pools,
         flights: &flights,
-        landing: &landing(&flights, terms),
+        landing: &landing(&flights, &opened.terms),
         reachable: unseen.reachable,
     };
     let (pending, extent) = pending::pending(conn, turn).await?;
-    let held = pools.values().any(|pool| pool.budget.disrupted() > 0);
     let mut snapshot = Snapshot {
         revision: opened.revision,
         unseen,
@@ -114,10 +109,10 @@ pub(crate) async fn snapshot(
         waves: opened.waves,
         terms: opened.terms,
         head: opened.head,
-        pools,
+        pools: opened.pools,
         flights,
     };
-    if held {
+    if opened.lingers {
         let found_by = (queries::LINGERING, open.number);
         snapshot.lingering = lingering(conn, found_by, id).await?;
     }
@@ -125,72 +120,9 @@ pub(crate) async fn snapshot(
         snapshot.troubles = troubles(conn, open).await?;
     }
     if open_rows.succeeded > 0 {
-        snapshot.lost = lost(conn, open).await?;
-        snapshot.unsteady = unsteady(conn, open).await?;
+        (snapshot.lost, snapshot.unsteady) = regressed(conn, open).await?;
     }
     Ok(Some(snapshot))
-}
-
-/// What a rollout's own row says, and what is read with it.
-struct Opened<'a> {
-    revision: u64,
-    open: Open<'a>,
-    terms: Terms,
-    head: Head,
-    waves: Vec<Tally>,
-    offer: Offer,
-    freeze: Option<Freeze>,
-    context: Context,
-}
-
-/// One statement for all that stands in one row a wave.
-async fn opened<'a>(
-    conn: &mut Conn,
-    id: &'a RolloutId,
-    around: Surroundings<'_>,
-) -> Result<Option<Opened<'a>>, StoreError> {
-    let rows = query(
-        "SELECT r.*, d.sequence, CASE w.wave WHEN 0 THEN d.published END AS published, z.frozen_reason, z.frozen_by, z.frozen_since, w.started, w.pending, w.upgrading,
-             w.succeeded, w.failed, w.skipped, w.rolling_back, w.rolled_back,
-             (SELECT min(linked_since) FROM gateways WHERE linked = 1) AS linked_since
-         FROM rollouts r JOIN daemon_releases d ON d.version = r.version
-         JOIN rollout_waves w ON w.rollout_id = r.id LEFT JOIN fleets z ON z.tenant = r.tenant
-         WHERE r.id = $1 ORDER BY w.wave",
-    )
-    .bind(id.as_str())
-    .fetch_all(conn)
-    .await?;
-    let Some(row) = rows.first() else {
-        return Ok(None);
-    };
-    let head = head(row)?;
-    Ok(Some(Opened {
-        revision: number(row, "revision")?,
-        open: Open {
-            id,
-            number: row.try_get("number")?,
-            wave: head.wave,
-            created_at: moment(row, "created_at")?,
-        },
-        terms: terms(row)?,
-        head,
-        waves: rows.iter().map(tally).collect::<Result<_, _>>()?,
-        offer: offer_of(row, around.trust)?,
-        freeze: freeze::of_row(row)?,
-        context: Context {
-            started_at: around.started_at,
-            links_since: moment_option(row, "linked_since")?
-                .map(|since| since.max(around.started_at)),
-            offline_grace: around.offline_grace,
-        },
-    }))
-}
-
-fn open_tally(waves: &[Tally], head: &Head) -> Tally {
-    let open = usize::try_from(head.wave).ok();
-    open.and_then(|open| waves.get(open))
-        .copied()
-        .unwrap_or_default()
 }
 
 /// The wave that is open.
@@ -228,29 +160,10 @@ pub(super) fn share(row: &Row, column: &'static str) -> Result<Share, sqlx::Erro
     Share::from_millionths(number(row, column)?).map_err(|source| undecodable(column, source))
 }
 
-fn head(row: &Row) -> Result<Head, sqlx::Error> {
-    Ok(Head {
-        state: rollout_state(row)?,
-        reason: row.try_get("reason")?,
-        wave: number(row, "wave")?,
-        wave_settled_at: moment_option(row, "wave_settled_at")?,
-        accepted_failures: number(row, "accepted_failures")?,
-        accepted_untried: row.try_get("accepted_untried")?,
-        finished_at: moment_option(row, "finished_at")?,
-    })
-}
-
 /// A rollout's state.
 pub(super) fn rollout_state(row: &Row) -> Result<RolloutState, sqlx::Error> {
     let word: &str = row.try_get("state")?;
     RolloutState::from_word(word).ok_or_else(|| undecodable("state", UnknownWord(word.to_owned())))
-}
-
-fn tally(row: &Row) -> Result<Tally, sqlx::Error> {
-    Ok(Tally {
-        started: number(row, "started")?,
-        rows: counts(row)?,
-    })
 }
 
 /// Counters by state.
@@ -339,31 +252,26 @@ async fn troubles(conn: &mut Conn, open: Open<'_>) -> Result<BTreeMap<String, u3
         .collect()
 }
 
-async fn lost(conn: &mut Conn, open: Open<'_>) -> Result<Vec<Lost>, sqlx::Error> {
-    let rows = query(queries::LOST)
+/// Succeeded nodes of the open wave that have gone away since, and those that have restarted twice by themselves.
+async fn regressed(
+    conn: &mut Conn,
+    open: Open<'_>,
+) -> Result<(Vec<Lost>, BTreeSet<NodeId>), sqlx::Error> {
+    let rows = query(queries::REGRESSED)
         .bind(open.number)
         .bind(open.wave)
         .bind(open.created_at.millis())
         .fetch_all(conn)
         .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(Lost {
-                node: parsed(row, "node_id")?,
-                since: moment(row, "since")?,
-            })
-        })
-        .collect()
-}
-
-async fn unsteady(conn: &mut Conn, open: Open<'_>) -> Result<BTreeSet<NodeId>, sqlx::Error> {
-    let rows = query(queries::UNSTEADY)
-        .bind(open.number)
-        .bind(open.wave)
-        .bind(open.created_at.millis())
-        .fetch_all(conn)
-        .await?;
-    rows.iter().map(|row| parsed(row, "node_id")).collect()
+    let (mut lost, mut unsteady) = (Vec::new(), BTreeSet::new());
+    for row in &rows {
+        let node = parsed(row, "node_id")?;
+        match moment_option(row, "since")? {
+            Some(since) => lost.push(Lost { node, since }),
+            None => drop(unsteady.insert(node)),
+        }
+    }
+    Ok((lost, unsteady))
 }
 
 /// What its release offers now, by the bytes that were registered.

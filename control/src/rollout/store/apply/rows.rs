@@ -1,6 +1,6 @@
 //! Writes what a plan makes of rows, all of them at once: what a pass costs is not to grow with its statements.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bc_protocol::id::NodeId;
 
@@ -37,12 +37,32 @@ pub(super) async fn apply(tx: &mut Tx, plan: &Plan, number: i64) -> Result<(), S
     let rows: Vec<_> = shows.iter().map(|change| shown(change, number)).collect();
     let written = with_rows(tx, SHOW, rows.into_iter()).await?;
     whole(plan, shows.len(), written)?;
+    troubles(tx, plan, number).await?;
     for change in &plan.rows {
         if let (RowState::Upgrading, Step::Skip(_)) = (change.row.state, &change.step) {
             // It never heard of it, so what has its say is an older rollout again: it may be late for that.
             fleet::late::await_change(tx, &change.row.node, &change.row.pool).await?;
         }
     }
+    Ok(())
+}
+
+/// Counts failures, so that no pass does.
+async fn troubles(tx: &mut Tx, plan: &Plan, number: i64) -> Result<(), sqlx::Error> {
+    let mut troubles: BTreeMap<(u32, &str), i64> = BTreeMap::new();
+    for change in &plan.rows {
+        if let Step::Fail(trouble) = &change.step {
+            let nodes = troubles
+                .entry((change.row.wave, trouble.code.as_str()))
+                .or_default();
+            *nodes = nodes.saturating_add(1);
+        }
+    }
+    let rows = troubles
+        .into_iter()
+        .map(|((wave, code), nodes)| [number.value(), wave.value(), code.value(), nodes.value()]);
+    let rows: Vec<_> = rows.collect();
+    with_rows(tx, TROUBLES, rows.into_iter()).await?;
     Ok(())
 }
 
@@ -57,12 +77,18 @@ fn whole(plan: &Plan, expected: usize, written: u64) -> Result<(), StoreError> {
     })
 }
 
-/// Rows whose node has given its place back do not linger.
-pub(super) async fn let_go(tx: &mut Tx, number: i64, nodes: &[&NodeId]) -> Result<(), sqlx::Error> {
-    let nodes = nodes
-        .iter()
-        .map(|node| [number.value(), node.as_str().value()]);
-    with_rows(tx, LET_GO, nodes).await?;
+/// Rows that lingered and whose node has given its place back linger no more.
+pub(super) async fn let_go(
+    tx: &mut Tx,
+    number: i64,
+    (lingering, given): (impl Iterator<Item = &NodeId>, &[&NodeId]),
+) -> Result<(), sqlx::Error> {
+    let given: BTreeSet<&NodeId> = given.iter().copied().collect();
+    let rows: Vec<_> = lingering
+        .filter(|node| given.contains(node))
+        .map(|node| [number.value(), node.as_str().value()])
+        .collect();
+    with_rows(tx, LET_GO, rows.into_iter()).await?;
     Ok(())
 }
 
@@ -87,6 +113,11 @@ const SHOW: &str = "
     WHERE rollout_notes.rollout = v.column1 AND rollout_notes.node = n.number AND EXISTS (
         SELECT 1 FROM rollout_rows r
         WHERE r.rollout = rollout_notes.rollout AND r.node = rollout_notes.node AND r.state = v.column3)";
+
+const TROUBLES: &str = "
+    INSERT INTO rollout_troubles (rollout, wave, code, nodes)
+    SELECT v.column1, v.column2, v.column3, v.column4 FROM {rows} WHERE 1 = 1
+    ON CONFLICT (rollout, wave, code) DO UPDATE SET nodes = rollout_troubles.nodes + excluded.nodes";
 
 const LET_GO: &str = "
     UPDATE rollout_rows SET lingers = NULL
