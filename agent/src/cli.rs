@@ -100,6 +100,11 @@ enum Command {
     Version(version::ShowVersion),
 }
 
+/// What the command line understands: the words of `--help`, for whoever writes a manual of them.
+pub(crate) fn tree() -> clap::Command {
+    Cli::command()
+}
+
 /// Reads the command line and does what it says.
 pub(crate) fn run(build: Build) -> ExitCode {
     // The version is the build's own, as `bcd version` prints it.
@@ -271,11 +276,10 @@ fn complain(error: &dyn std::error::Error) {
 
 #[cfg(test)]
 mod tests {
-    use super::Cli;
-    use clap::CommandFactory as _;
+    use super::tree;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        tree().debug_assert();
     }
 }

@@ -54,6 +54,12 @@ pub struct Build {
     pub fault: Option<&'static str>,
 }
 
+/// What the command line understands. No build of the program calls it: the manual is made of it when packages are.
+#[must_use]
+pub fn command() -> clap::Command {
+    cli::tree()
+}
+
 /// Does what the command line says; the exit codes are listed in `bcd --help`.
 #[must_use]
 pub fn run(build: Build) -> ExitCode {

@@ -3,6 +3,9 @@
 //! Takes what to build, gives paths of executables. Cargo says where it put them, so that no folder is guessed.
 
 mod checkout;
+mod manuals;
+mod shipped;
+mod target;
 
 use std::{
     ffi::OsStr,
@@ -16,6 +19,9 @@ use serde::Deserialize;
 use tokio::process::Command;
 
 pub use checkout::Checkout;
+pub use manuals::manuals;
+pub use shipped::{Shipping, shipped, shipped_agent, shipped_servers};
+pub use target::Target;
 
 /// The servers and the command line.
 #[derive(Clone, Debug)]
@@ -109,15 +115,6 @@ pub async fn agent_with_faults(to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What every build that is shipped says about itself.
-#[derive(Clone, Debug)]
-pub struct Shipping {
-    /// The agent's version.
-    pub version: String,
-    /// Seconds since 1970 that count as the time of the build.
-    pub epoch: u64,
-}
-
 /// Builds the simulator and runs it with these arguments, where this program's output goes. A build of its own: what it
 /// links is in no program that is shipped.
 pub async fn simulator(args: &[String]) -> Result<()> {
@@ -170,118 +167,6 @@ pub async fn optimised_gateway() -> Result<Optimised> {
         own: find(&built, "xtask")?,
         gateway: find(&built, "bc-gateway")?,
     })
-}
-
-/// Builds the agent as it is shipped, one static file, and copies it to `to`.
-pub async fn shipped_agent(to: &Path) -> Result<()> {
-    let cargo = shipped_with(
-        &Checkout::here(),
-        &["--package", "bcd", "--profile", "agent"],
-        &agent_flags(),
-    );
-    copy_agent(cargo, to).await
-}
-
-/// The same, so that the bytes do not depend on the folder or on the time.
-pub async fn shipped(from: &Checkout, shipping: &Shipping, to: &Path) -> Result<()> {
-    let mut flags = agent_flags();
-    flags.extend(remaps(from));
-    let mut cargo = shipped_with(from, &["--package", "bcd", "--profile", "agent"], &flags);
-    cargo.env("BCD_VERSION", &shipping.version);
-    cargo.env("SOURCE_DATE_EPOCH", shipping.epoch.to_string());
-    copy_agent(cargo, to).await
-}
-
-/// Builds control and gateway as they are shipped, each one static file without a symbol.
-pub async fn shipped_servers(from: &Checkout, shipping: &Shipping) -> Result<Programs> {
-    let mut flags = vec![
-        "-Ctarget-feature=+crt-static".to_owned(),
-        "-Cstrip=symbols".to_owned(),
-    ];
-    flags.extend(remaps(from));
-    let what = [
-        "--package",
-        "better-compute",
-        "--package",
-        "bc-gateway",
-        "--release",
-    ];
-    let mut cargo = shipped_with(from, &what, &flags);
-    cargo.env("SOURCE_DATE_EPOCH", shipping.epoch.to_string());
-    let built = run(cargo).await?;
-    Ok(Programs {
-        control: find(&built, "better-compute")?,
-        gateway: find(&built, "bc-gateway")?,
-    })
-}
-
-async fn copy_agent(cargo: Command, to: &Path) -> Result<()> {
-    let built = run(cargo).await?;
-    std::fs::copy(find(&built, "bcd")?, to)
-        .with_context(|| format!("copy the agent to {}", to.display()))?;
-    Ok(())
-}
-
-fn shipped_with(from: &Checkout, what: &[&str], flags: &[String]) -> Command {
-    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let mut cargo = cargo_with(what);
-    cargo.args(["--target", &target]);
-    cargo.current_dir(&from.root);
-    if let Some(target) = &from.target {
-        cargo.env("CARGO_TARGET_DIR", target);
-    }
-    // They are for the target alone, since one is named: what runs while building cannot be static.
-    cargo
-        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
-        .env("CFLAGS", c_remaps(from))
-        .env_remove("BCD_FAULT");
-    cargo
-}
-
-/// Folders whose names must not get into a binary, and what stands for them there.
-fn folders(from: &Checkout) -> Vec<(PathBuf, &'static str)> {
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
-    let mut folders = Vec::new();
-    if let Some(target) = &from.target {
-        folders.push((target.clone(), "/bcd/target"));
-    }
-    folders.push((from.root.clone(), "/bcd"));
-    folders.extend(home.map(|home| (home, "/cargo")));
-    folders
-}
-
-fn remaps(from: &Checkout) -> Vec<String> {
-    let remap = |(folder, name): (PathBuf, &str)| {
-        format!("--remap-path-prefix={}={name}", folder.display())
-    };
-    folders(from).into_iter().map(remap).collect()
-}
-
-fn c_remaps(from: &Checkout) -> String {
-    let remap =
-        |(folder, name): (PathBuf, &str)| format!("-ffile-prefix-map={}={name}", folder.display());
-    let all: Vec<String> = folders(from).into_iter().map(remap).collect();
-    all.join(" ")
-}
-
-/// How the shipped agent is compiled and linked: static; and where the toolchain brings its own linker, equal functions
-/// once, relocations packed, and no tables to unwind by.
-fn agent_flags() -> Vec<String> {
-    // What functions have in common becomes a function of its own: the last of many small things for the sake of size.
-    let outline = "-Cllvm-args=--enable-machine-outliner=always";
-    let mut flags = vec![
-        "-Ctarget-feature=+crt-static".to_owned(),
-        outline.to_owned(),
-    ];
-    if cfg!(target_arch = "x86_64") {
-        let options = "-Wl,-O2,--icf=all,--pack-dyn-relocs=relr,--no-eh-frame-hdr";
-        // As seen from the workspace, where the compiler stands: the flags too are the same in every folder.
-        let script = "packaging/link/agent.ld";
-        let arguments = [options, "-T", script];
-        flags.extend(arguments.map(|argument| format!("-Clink-arg={argument}")));
-    }
-    flags
 }
 
 /// Waits for the turn to build; it ends when the file is closed, also by a crash.

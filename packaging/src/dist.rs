@@ -15,10 +15,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use bc_protocol::{digest::Sha256, platform::Platform};
+use bc_protocol::digest::Sha256;
 
-use crate::build::{self, AgentBuild, Checkout, Shipping};
-pub use layout::Sources;
+use crate::build::{self, AgentBuild, Checkout, Shipping, Target};
+pub use layout::{Contents, Sources};
 
 use layout::Package;
 
@@ -31,6 +31,8 @@ pub struct Dist {
     pub version: Option<String>,
     /// How the programs are compiled.
     pub builds: Builds,
+    /// The machines that run them.
+    pub target: Target,
     /// Who signs the release, and as which one.
     pub signing: Option<Signing>,
     /// Whether it is made a second time, to compare.
@@ -109,14 +111,29 @@ pub async fn run(dist: Dist, say: impl Fn(&str)) -> Result<String> {
     let shipping = Shipping {
         version: version.clone(),
         epoch: epoch()?,
+        target: dist.target,
     };
+    ensure!(
+        dist.builds == Builds::Shipped || dist.target == Target::here(),
+        "daily builds are for this machine alone"
+    );
     let here = Checkout::here();
     say("building the programs");
-    let sources = compile((&here, dist.builds), &shipping, &dist.out).await?;
+    let mut sources = compile((&here, dist.builds), &shipping, &dist.out).await?;
+    // What signs, and writes the manual of itself, has to run here.
+    let ours = if dist.target == Target::here() {
+        sources.control.clone()
+    } else {
+        build::programs().await?.control
+    };
+    let manuals = tempfile::tempdir().context("a folder for manuals")?;
+    build::manuals(&ours, manuals.path()).await?;
+    sources.manuals = manuals.path().to_owned();
     say("packing");
     let how = (dist.builds.compression(), &shipping);
     let packages = packages(&dist.out, &sources, how)?;
-    release(&dist.out, &sources, &shipping, dist.signing.as_ref())?;
+    let signing = dist.signing.as_ref().map(|signing| (&*ours, signing));
+    release(&dist.out, &sources.agent, &shipping, signing)?;
     sums(&dist.out)?;
     let size = std::fs::metadata(&sources.agent)?.len();
     let node = packages
@@ -148,7 +165,7 @@ pub fn packages(
     let mut made = Vec::new();
     for package in Package::all() {
         let root = staged.path().join(package.name);
-        package.stage(&root, package.program_of(sources), shipping)?;
+        package.stage(&root, package.contents(sources), shipping)?;
         let how = (compression, shipping);
         made.push(deb::pack(&package, &root, out, how)?);
         if has("rpmbuild") {
@@ -162,13 +179,13 @@ pub fn packages(
 pub fn one_package(
     (which, kind): (Which, Kind),
     out: &Path,
-    program: &Path,
+    contents: Contents<'_>,
     shipping: &Shipping,
 ) -> Result<PathBuf> {
     let staged = tempfile::tempdir().context("a folder to pack in")?;
     let package = Package::of(which);
     let root = staged.path().join(package.name);
-    package.stage(&root, program, shipping)?;
+    package.stage(&root, contents, shipping)?;
     let how = (Compression::None, shipping);
     match kind {
         Kind::Deb => deb::pack(&package, &root, out, how),
@@ -188,6 +205,7 @@ async fn compile(
         agent: bin.join("bcd"),
         gateway: bin.join("bc-gateway"),
         control: bin.join("better-compute"),
+        manuals: PathBuf::new(),
     };
     let servers = match builds {
         Builds::Shipped => {
@@ -213,27 +231,29 @@ async fn compile(
 }
 
 /// Lays out the folder that people sign, and signs it for those whose keys are here: once enough have, `releases register`
-/// takes it. Gives the folder.
+/// takes it. Gives the folder. Whoever signs does it by a `better-compute` that runs here.
 pub fn release(
     out: &Path,
-    sources: &Sources,
+    agent: &Path,
     shipping: &Shipping,
-    signing: Option<&Signing>,
+    signing: Option<(&Path, &Signing)>,
 ) -> Result<PathBuf> {
     let list = out.join("sbom.cdx.json");
     sbom::write(&list, &shipping.version)?;
     let dir = out.join("release");
     std::fs::create_dir_all(&dir)?;
-    let binary = dir.join(format!("bcd-{}", Platform::host()));
-    std::fs::copy(&sources.agent, &binary)?;
+    let platform = shipping.target.platform();
+    let platform = platform.context("releases have no name for these machines")?;
+    let binary = dir.join(format!("bcd-{platform}"));
+    std::fs::copy(agent, &binary)?;
     std::fs::copy(list, dir.join("sbom.cdx.json"))?;
-    let Some(signing) = signing else {
+    let Some((control, signing)) = signing else {
         return Ok(dir);
     };
     let [first, others @ ..] = signing.keys.as_slice() else {
         bail!("expected at least one key to sign with, found none")
     };
-    let mut sign = Command::new(&sources.control);
+    let mut sign = Command::new(control);
     sign.args(["release", "sign"]).arg(&dir);
     sign.args(["--product", "bcd", "--version", &shipping.version]);
     sign.args(["--sequence", &signing.sequence.to_string(), "--key"]);
@@ -244,7 +264,7 @@ pub fn release(
     }
     run_to_end(&mut sign)?;
     for key in others {
-        let mut cosign = Command::new(&sources.control);
+        let mut cosign = Command::new(control);
         cosign.args(["release", "cosign"]);
         cosign.arg(dir.join("manifest.json")).arg("--key").arg(key);
         run_to_end(&mut cosign)?;

@@ -15,7 +15,7 @@ use std::{
 };
 
 use packaging::{
-    build::{self, AgentBuild, Shipping},
+    build::{self, AgentBuild, Shipping, Target},
     dist::{self, Compression, Signing, Sources},
     fleet::{Fleet, Patience, Plan},
 };
@@ -28,6 +28,7 @@ fn shipping(version: &str) -> Shipping {
     Shipping {
         version: version.to_owned(),
         epoch: EPOCH,
+        target: Target::here(),
     }
 }
 
@@ -58,10 +59,17 @@ fn programs(dir: &Path) -> Sources {
         std::fs::copy("/bin/true", &path).unwrap();
         path
     };
+    let manuals = dir.join("manuals");
+    for name in ["bcd", "bc-gateway", "better-compute"] {
+        let pages = manuals.join(name);
+        std::fs::create_dir_all(&pages).unwrap();
+        std::fs::copy("/proc/version", pages.join(format!("{name}.1"))).unwrap();
+    }
     Sources {
         agent: make("agent"),
         gateway: make("gateway"),
         control: make("control"),
+        manuals,
     }
 }
 
@@ -123,6 +131,47 @@ fn everything_in_a_package_is_roots_and_as_old_as_the_checkout() {
     }
 }
 
+#[test]
+fn a_package_brings_its_own_pages_and_no_others() {
+    if said("dpkg-deb", &["--version"]).is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let node = packed(dir.path()).remove(0);
+    let listed = said("dpkg-deb", &["--contents", node.to_str().unwrap()]).unwrap();
+    let pages: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.split("/man/man1/").nth(1))
+        .filter(|page| !page.is_empty())
+        .collect();
+    assert_eq!(pages, ["bcd.1.gz"]);
+}
+
+/// Units leave older binaries more rights, and know them by what they do not hold: every newer one has to hold it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_binary_names_where_others_are_tried_out() {
+    let script = include_str!("../systemd/older.sh");
+    let word = script
+        .split_whitespace()
+        .find(|word| word.ends_with("preflight.sock"))
+        .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let agent = dir.path().join("bcd");
+    let built = AgentBuild {
+        version: "6.5.4",
+        fault: None,
+    };
+    build::agent(built, &agent).await.unwrap();
+    let found = Command::new("grep")
+        .args(["-q", "-F", word])
+        .arg(&agent)
+        .status()
+        .unwrap();
+    assert!(found.success(), "the agent does not hold {word}");
+    let listens = include_str!("../systemd/bcd-preflight.socket");
+    assert!(listens.contains(&format!("ListenStream={word}\n")));
+}
+
 /// What `dist` signs is what `releases register` takes, as it lies.
 #[tokio::test(flavor = "multi_thread")]
 async fn control_takes_the_release_folder() {
@@ -143,11 +192,6 @@ async fn control_takes_the_release_folder() {
         },
     };
     let fleet = Fleet::start(programs.clone(), &agent, &plan).await.unwrap();
-    let sources = Sources {
-        agent,
-        gateway: programs.gateway,
-        control: programs.control,
-    };
     let out = dir.path().join("dist");
     std::fs::create_dir_all(&out).unwrap();
     let signed = |keys: &[PathBuf], sequence| {
@@ -155,7 +199,8 @@ async fn control_takes_the_release_folder() {
             sequence,
             keys: keys.to_vec(),
         };
-        let made = dist::release(&out, &sources, &shipping(version), Some(&signing)).unwrap();
+        let signing = Some((&*programs.control, &signing));
+        let made = dist::release(&out, &agent, &shipping(version), signing).unwrap();
         made.join("manifest.json").to_str().unwrap().to_owned()
     };
     let keys = fleet.keys.files();

@@ -42,7 +42,7 @@ pub(super) fn pack(
         "{}_{}_{}.deb",
         package.name,
         debian_version(&shipping.version),
-        architecture()
+        shipping.target.debian()
     );
     let file = out.join(name);
     let mut pack = Command::new("dpkg-deb");
@@ -75,7 +75,7 @@ fn about(package: &Package, shipping: &Shipping) -> String {
          Description: {}\n {}\n",
         package.name,
         debian_version(&shipping.version),
-        architecture(),
+        shipping.target.debian(),
         package.summary,
         package.description,
     )
@@ -84,14 +84,6 @@ fn about(package: &Package, shipping: &Shipping) -> String {
 /// A version that comes before another's must sort before it: `1.0.0-rc.1` is older than `1.0.0`.
 fn debian_version(version: &str) -> String {
     version.replacen('-', "~", 1).replace('-', ".")
-}
-
-fn architecture() -> &'static str {
-    if cfg!(target_arch = "aarch64") {
-        "arm64"
-    } else {
-        "amd64"
-    }
 }
 
 #[cfg(test)]

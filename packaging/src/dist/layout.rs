@@ -23,6 +23,17 @@ pub struct Sources {
     pub gateway: PathBuf,
     /// `better-compute`.
     pub control: PathBuf,
+    /// Their manual: a folder of pages for each package.
+    pub manuals: PathBuf,
+}
+
+/// What one package is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Contents<'a> {
+    /// Its program.
+    pub program: &'a Path,
+    /// Where the folders of manual pages are.
+    pub manuals: &'a Path,
 }
 
 /// One package.
@@ -152,21 +163,32 @@ impl Package {
         }
     }
 
-    /// Its program, of those that were built.
-    pub(super) fn program_of<'a>(&self, sources: &'a Sources) -> &'a Path {
-        match self.name {
+    /// Its own, of what was built.
+    pub(super) fn contents<'a>(&self, sources: &'a Sources) -> Contents<'a> {
+        let program = match self.name {
             "bcd" => &sources.agent,
             "bc-gateway" => &sources.gateway,
             _ => &sources.control,
+        };
+        Contents {
+            program,
+            manuals: &sources.manuals,
         }
     }
 
     /// Lays everything out below `root`, dated as it is shipped.
-    pub(super) fn stage(&self, root: &Path, program: &Path, shipping: &Shipping) -> Result<()> {
-        place(program, &root.join(self.program), 0o755)?;
+    pub(super) fn stage(
+        &self,
+        root: &Path,
+        contents: Contents<'_>,
+        shipping: &Shipping,
+    ) -> Result<()> {
+        place(contents.program, &root.join(self.program), 0o755)?;
         for (from, to) in self.files {
             place(&packaging(from), &root.join(to), 0o644)?;
         }
+        let pages = contents.manuals.join(self.name);
+        lay_pages(&pages, &root.join("usr/share/man/man1"))?;
         if let Some(guides) = self.guides {
             lay_guides(&root.join(guides))?;
         }
@@ -206,6 +228,19 @@ fn lay_guides(to: &Path) -> Result<()> {
         if page.extension().is_some_and(|end| end == "md") {
             place(&page, &to.join(name), 0o644)?;
         }
+    }
+    Ok(())
+}
+
+/// Every page of a manual, packed as `man` reads it, without a name or a time in it.
+fn lay_pages(from: &Path, to: &Path) -> Result<()> {
+    let pages = std::fs::read_dir(from)
+        .with_context(|| format!("expected pages of a manual in {}", from.display()))?;
+    for page in pages {
+        let page = page?;
+        let laid = to.join(page.file_name());
+        place(&page.path(), &laid, 0o644)?;
+        run_to_end(Command::new("gzip").args(["-9", "-n"]).arg(&laid))?;
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ pub(super) fn pack(
     write(&spec, &about(package, root, shipping)?)?;
     let mut pack = Command::new("rpmbuild");
     pack.env("SOURCE_DATE_EPOCH", shipping.epoch.to_string());
-    pack.args(["-bb", "--quiet"]);
+    pack.args(["-bb", "--quiet", "--target", shipping.target.fedora()]);
     for define in [
         format!("_topdir {}", staged.path().display()),
         format!("_rpmdir {}", staged.path().display()),
@@ -56,7 +56,7 @@ pub(super) fn pack(
         "{}-{}-1.{}.rpm",
         package.name,
         rpm_version(&shipping.version),
-        std::env::consts::ARCH
+        shipping.target.fedora()
     ));
     std::fs::copy(staged.path().join("packed.rpm"), &file).context("rpmbuild packed nothing")?;
     Ok(file)

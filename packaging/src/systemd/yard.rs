@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     build::{self, Fault},
-    dist::{self, Kind as PackageKind, Which},
+    dist::{self, Contents, Kind as PackageKind, Which},
     fleet::{Fleet, Patience, Plan, PoolPlan, Release, now, replace},
 };
 
@@ -32,6 +32,12 @@ pub(super) const PACKAGED: &str = "6.6.100";
 
 /// Those that do as they are told.
 const TOLD: &str = "7.7.100";
+
+/// Where binaries look for bcd-preflight.
+const ROOM: &str = "/run/bcd/preflight.sock";
+
+/// Where there is none.
+const NO_ROOM: &str = "/run/bcd/preflight.none";
 
 /// The pool of the machines.
 pub(super) const MACHINES: usize = 0;
@@ -63,6 +69,7 @@ pub(super) struct Yard {
     /// The version that every node has confirmed.
     pub(super) confirmed: String,
     base: PathBuf,
+    manuals: PathBuf,
     good: Vec<u8>,
     told: Vec<u8>,
     sequence: u64,
@@ -75,6 +82,8 @@ pub(super) struct Yard {
 pub(super) enum Kind {
     /// It works.
     Good,
+    /// It works, and tries the next one out by itself, as binaries did before there was bcd-preflight.
+    Older,
     /// It does as it is told.
     Told,
 }
@@ -94,6 +103,8 @@ impl Yard {
         };
         let told = built(TOLD, Some(Fault::AsTold), builds.path()).await?;
         let programs = build::programs().await?;
+        let manuals = builds.path().join("manuals");
+        build::manuals(&programs.control, &manuals).await?;
         let plan = Plan {
             pools: ["machines", "containers", "others"]
                 .map(|name| PoolPlan {
@@ -112,6 +123,7 @@ impl Yard {
             fleet,
             confirmed: PACKAGED.to_owned(),
             base,
+            manuals,
             good,
             told,
             sequence: 0,
@@ -169,7 +181,7 @@ impl Yard {
             packages.push(dist::one_package(
                 (which, PackageKind::Deb),
                 self.builds.path(),
-                &stripped,
+                self.contents(&stripped),
                 &shipping,
             )?);
         }
@@ -182,7 +194,7 @@ impl Yard {
         dist::one_package(
             (Which::Node, PackageKind::Rpm),
             self.builds.path(),
-            &binary,
+            self.contents(&binary),
             &shipping(version),
         )
     }
@@ -210,7 +222,15 @@ impl Yard {
         std::fs::create_dir_all(&dir)?;
         let binary = self.binary(version)?;
         let node = (Which::Node, PackageKind::Deb);
-        dist::one_package(node, &dir, &binary, &shipping(version))
+        let contents = self.contents(&binary);
+        dist::one_package(node, &dir, contents, &shipping(version))
+    }
+
+    fn contents<'a>(&'a self, program: &'a Path) -> Contents<'a> {
+        Contents {
+            program,
+            manuals: &self.manuals,
+        }
     }
 
     /// A good binary of a version.
@@ -272,6 +292,11 @@ impl Yard {
                 let version = format!("6.6.{number}");
                 let bytes = renamed(&self.good, PACKAGED, &version)?;
                 (version, bytes)
+            }
+            Kind::Older => {
+                let version = format!("6.6.{number}");
+                let bytes = renamed(&self.good, PACKAGED, &version)?;
+                (version, renamed(&bytes, ROOM, NO_ROOM)?)
             }
             Kind::Told => {
                 let version = format!("7.7.{number}");

@@ -6,8 +6,9 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use packaging::{
+    build::Target,
     dist::{self, Builds, Dist, Proof, Signing},
     systemd,
 };
@@ -25,6 +26,10 @@ pub(crate) struct DistArgs {
     /// Programs as they are tested every day, not as they are shipped: a look at the packages in a minute.
     #[arg(long)]
     daily: bool,
+    /// For which machines. Another kind than this one takes its standard library, by rustup, and a C compiler for it, such as
+    /// Debian's gcc-aarch64-linux-gnu.
+    #[arg(long, value_enum, default_value_t = Machines::here())]
+    target: Machines,
     /// Make everything again, elsewhere, and compare: programs as they are shipped are compiled out of a copy of the
     /// checkout, in a temporary folder of some GB.
     #[arg(long)]
@@ -37,12 +42,29 @@ pub(crate) struct DistArgs {
     sequence: Option<u64>,
 }
 
+/// The machines that programs are for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Machines {
+    Amd64,
+    Arm64,
+}
+
+impl Machines {
+    fn here() -> Self {
+        match Target::here() {
+            Target::Amd64 => Self::Amd64,
+            Target::Arm64 => Self::Arm64,
+        }
+    }
+}
+
 /// Packs what is shipped.
 pub(crate) async fn pack(args: DistArgs) -> Result<()> {
     let DistArgs {
         out,
         version,
         daily,
+        target,
         twice,
         key: keys,
         sequence,
@@ -54,6 +76,10 @@ pub(crate) async fn pack(args: DistArgs) -> Result<()> {
             Builds::Daily
         } else {
             Builds::Shipped
+        },
+        target: match target {
+            Machines::Amd64 => Target::Amd64,
+            Machines::Arm64 => Target::Arm64,
         },
         signing: sequence.map(|sequence| Signing { sequence, keys }),
         proof: if twice { Proof::Twice } else { Proof::None },

@@ -17,7 +17,8 @@ const PLAYBOOK: &str = "/root/ansible/example.yml";
 /// Checked, played twice, with other rights, taken back, played again, and purged.
 pub(super) async fn played(yard: &mut Yard) -> Result<()> {
     let mut machine = yard.machine_that_is_off("ansible")?;
-    provide(&machine)?;
+    provide(&machine, &["ansible-core"])?;
+    lay_role(&machine)?;
     machine.boot().await?;
     let token = std::fs::read_to_string(yard.fleet.join_token(OTHERS, 1)?)?;
     let play = Play {
@@ -60,7 +61,8 @@ impl Play<'_> {
     fn run(&self, flags: &[&str], variables: &str) -> Result<String> {
         let (control, token) = (self.control, self.token);
         let given = format!("bcd_control={control} bcd_join_token={token} {variables}");
-        let mut words = vec!["env", "HOME=/root", "ansible-playbook"];
+        // It refuses to play in an encoding that is not this one.
+        let mut words = vec!["env", "HOME=/root", "LC_ALL=C.UTF-8", "ansible-playbook"];
         words.extend(["--inventory", "localhost,", "--connection", "local"]);
         words.extend(flags);
         words.extend(["--extra-vars", &given, PLAYBOOK]);
@@ -80,27 +82,32 @@ fn identity(machine: &Machine) -> Result<String> {
     std::fs::read_to_string(file).context("the node's identity")
 }
 
-/// Debian's own Ansible, and the role.
-fn provide(machine: &Machine) -> Result<()> {
+/// Debian's own packages, put on a machine that is not booted yet.
+pub(super) fn provide(machine: &Machine, packages: &[&str]) -> Result<()> {
     let root = machine.root();
+    let install = [
+        "apt-get",
+        "--quiet",
+        "--yes",
+        "--no-install-recommends",
+        "install",
+    ];
     // Names are resolved as this machine does it.
     std::fs::copy("/etc/resolv.conf", root.join("etc/resolv.conf"))?;
     for words in [
         ["apt-get", "--quiet", "update"].as_slice(),
-        &[
-            "apt-get",
-            "--quiet",
-            "--yes",
-            "--no-install-recommends",
-            "install",
-            "ansible-core",
-        ],
+        &[install.as_slice(), packages].concat(),
     ] {
         let mut chroot = Command::new("chroot");
         chroot.arg(&root).args(words);
         done(chroot.env("DEBIAN_FRONTEND", "noninteractive"))?;
     }
+    Ok(())
+}
+
+/// The role and its example.
+fn lay_role(machine: &Machine) -> Result<()> {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("ansible");
-    let to = root.join("root/ansible");
+    let to = machine.root().join("root/ansible");
     done(Command::new("cp").arg("-a").arg(ours).arg(to)).map(drop)
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::super::{done, machine::Machine};
 use crate::{
-    build::{self, AgentBuild, Fault, Shipping},
+    build::{self, AgentBuild, Fault, Shipping, Target},
     dist,
 };
 
@@ -36,6 +36,7 @@ pub(super) fn shipping(version: &str) -> Shipping {
     Shipping {
         version: version.to_owned(),
         epoch: 1_700_000_000,
+        target: Target::here(),
     }
 }
 
