@@ -34,7 +34,7 @@ pub(crate) enum Rights {
 }
 
 /// The files that a package would bring, by their names in the script.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 12] = [
     (
         "bcd.service",
         include_str!("../../packaging/systemd/bcd.service"),
@@ -63,6 +63,15 @@ const FILES: [(&str, &str); 9] = [
         "unprivileged.conf",
         include_str!("../../packaging/systemd/unprivileged.conf"),
     ),
+    (
+        "older-bcd.conf",
+        include_str!("../../packaging/systemd/older-bcd.conf"),
+    ),
+    (
+        "older-bcd-helper.conf",
+        include_str!("../../packaging/systemd/older-bcd-helper.conf"),
+    ),
+    ("older.sh", include_str!("../../packaging/systemd/older.sh")),
     (
         "bcd.sysusers",
         include_str!("../../packaging/systemd/bcd.sysusers"),

@@ -102,6 +102,15 @@ END_OF_FILE
     put /usr/lib/bcd/unprivileged.conf <<'END_OF_FILE'
 @@unprivileged.conf@@
 END_OF_FILE
+    put /usr/lib/bcd/older-bcd.conf <<'END_OF_FILE'
+@@older-bcd.conf@@
+END_OF_FILE
+    put /usr/lib/bcd/older-bcd-helper.conf <<'END_OF_FILE'
+@@older-bcd-helper.conf@@
+END_OF_FILE
+    put /usr/lib/bcd/older.sh <<'END_OF_FILE'
+@@older.sh@@
+END_OF_FILE
     put /etc/sysusers.d/bcd.conf <<'END_OF_FILE'
 @@bcd.sysusers@@
 END_OF_FILE
@@ -198,12 +207,14 @@ uninstall() {
     systemctl disable --now --quiet bcd.service 2>/dev/null || true
     systemctl stop bcd-watchdog.service bcd-helper.socket bcd-helper.service bcd-preflight.socket 2>/dev/null || true
     remove_units
-    rm -f "$program" /usr/bin/bcd /usr/lib/bcd/unprivileged.conf
+    rm -f "$program" /usr/bin/bcd /usr/lib/bcd/unprivileged.conf /usr/lib/bcd/older.sh \
+        /usr/lib/bcd/older-bcd.conf /usr/lib/bcd/older-bcd-helper.conf \
+        "$units/bcd.service.d/older.conf" "$units/bcd-helper.service.d/older.conf"
     rmdir /usr/lib/bcd 2>/dev/null || true
     if [ "$purge" = yes ]; then
         rm -rf /var/lib/bcd /etc/bcd /run/bcd "$units/bcd.service.d/unprivileged.conf"
-        rmdir "$units/bcd.service.d" 2>/dev/null || true
     fi
+    rmdir "$units/bcd.service.d" "$units/bcd-helper.service.d" 2>/dev/null || true
     systemctl daemon-reload
     systemctl reset-failed 'bcd*' 2>/dev/null || true
     say "removed"
@@ -233,6 +244,8 @@ main() {
         install_program
         install_units
     fi
+    # An older package brings none.
+    if [ -f /usr/lib/bcd/older.sh ]; then sh /usr/lib/bcd/older.sh; fi
     systemctl daemon-reload
     prepare
     configure

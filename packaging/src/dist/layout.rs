@@ -88,6 +88,12 @@ const NODE: Package = Package {
             "usr/lib/systemd/system/bcd-preflight@.service",
         ),
         ("systemd/unprivileged.conf", "usr/lib/bcd/unprivileged.conf"),
+        ("systemd/older-bcd.conf", "usr/lib/bcd/older-bcd.conf"),
+        (
+            "systemd/older-bcd-helper.conf",
+            "usr/lib/bcd/older-bcd-helper.conf",
+        ),
+        ("systemd/older.sh", "usr/lib/bcd/older.sh"),
         ("systemd/bcd.sysusers", "usr/lib/sysusers.d/bcd.conf"),
         ("systemd/bcd.tmpfiles", "usr/lib/tmpfiles.d/bcd.conf"),
     ],

@@ -3,6 +3,8 @@
 mod container;
 mod disk;
 mod helper;
+mod manual;
+mod older;
 mod package;
 mod playbook;
 mod rpm;
@@ -36,16 +38,18 @@ pub(super) enum Case {
     OlderNode,
     RightsTakenAndGiven,
     PackageReplaced,
+    UnitsNewerThanSlots,
     ServersPackaged,
     RpmPackaged,
     Container,
     AnsibleRole,
+    Manual,
     PackageRemoved,
     InstallScript,
 }
 
 impl Case {
-    pub(super) const ALL: [Self; 20] = [
+    pub(super) const ALL: [Self; 22] = [
         Self::GoodRelease,
         Self::CrashesAtOnce,
         Self::HangsAtOnce,
@@ -60,17 +64,22 @@ impl Case {
         Self::OlderNode,
         Self::RightsTakenAndGiven,
         Self::PackageReplaced,
+        Self::UnitsNewerThanSlots,
         Self::ServersPackaged,
         Self::RpmPackaged,
         Self::Container,
         Self::AnsibleRole,
+        Self::Manual,
         Self::PackageRemoved,
         Self::InstallScript,
     ];
 
     /// Whether it takes more time than there is before every change.
     pub(super) fn is_for_the_full_form(self) -> bool {
-        matches!(self, Self::AnsibleRole)
+        matches!(
+            self,
+            Self::AnsibleRole | Self::Manual | Self::UnitsNewerThanSlots
+        )
     }
 
     /// Whether no node is left afterwards.
@@ -95,10 +104,12 @@ impl Case {
             Self::OlderNode => helper::older_node(yard).await,
             Self::RightsTakenAndGiven => package::rights(yard).await,
             Self::PackageReplaced => package::replaced(yard).await,
+            Self::UnitsNewerThanSlots => older::slots(yard).await,
             Self::ServersPackaged => servers::packaged(yard).await,
             Self::RpmPackaged => rpm::packaged(yard).await,
             Self::Container => container::supervised(yard).await,
             Self::AnsibleRole => playbook::played(yard).await,
+            Self::Manual => manual::read(yard).await,
             Self::PackageRemoved => package::removed(yard).await,
             Self::InstallScript => script::used(yard),
         }

@@ -78,7 +78,7 @@ pub(super) async fn older_node(yard: &mut Yard) -> Result<()> {
     newer
 }
 
-async fn release(yard: &mut Yard, kind: Kind) -> Result<()> {
+pub(super) async fn release(yard: &mut Yard, kind: Kind) -> Result<()> {
     let (version, rollout) = yard.roll_out(kind)?;
     let state = yard.ended(&rollout).await?;
     ensure!(state == "completed", "the rollout of {version} is {state}");
