@@ -11,10 +11,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::{
+    libc, setsockopt_impl,
+    sys::socket::{setsockopt, sockopt::SetStruct},
+};
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
 
-use crate::clock;
+use crate::{clock, tls::Patience};
 
 /// An allowance that refills steadily up to a burst.
 #[derive(Clone, Debug)]
@@ -81,6 +88,25 @@ impl<S> Metered<S> {
     /// Counts from here on.
     pub(crate) fn new(socket: S, bucket: Bucket) -> Self {
         Self { socket, bucket }
+    }
+}
+
+/// How many bytes have to have come before anybody is woken.
+#[derive(Clone, Copy, Debug)]
+struct LowWater;
+
+setsockopt_impl!(
+    LowWater,
+    libc::SOL_SOCKET,
+    libc::SO_RCVLOWAT,
+    libc::c_int,
+    SetStruct<libc::c_int>
+);
+
+impl Patience for Metered<TcpStream> {
+    fn wake_for(&self, bytes: usize) -> io::Result<()> {
+        let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+        Ok(setsockopt(&self.socket, LowWater, &bytes)?)
     }
 }
 

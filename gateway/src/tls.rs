@@ -1,5 +1,6 @@
 //! TLS on both of the gateway's sides: 1.3 only, and both ends prove who they are.
 
+mod greeting;
 mod secured;
 
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use thiserror::Error;
 
 use crate::identity::Identity;
 
-pub(crate) use secured::{Greeting, Secured};
+pub(crate) use greeting::{Greeting, Patience};
+pub(crate) use secured::Secured;
 
 /// Why an identity cannot be used for TLS.
 #[derive(Debug, Error)]

@@ -4,6 +4,8 @@
 //! record whose end has not come, what was decrypted and not read, what was encrypted and has not left. An idle
 //! connection holds its keys and nothing else.
 
+mod pending;
+
 use std::{
     io,
     pin::Pin,
@@ -14,32 +16,28 @@ use std::{
 use rustls::{
     ServerConfig,
     server::UnbufferedServerConnection,
-    unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus},
+    unbuffered::{ConnectionState, EncryptError, UnbufferedStatus},
 };
 use rustls_pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use pending::{Pending, Room};
+
 /// Bytes that are read at once. They are on the stack.
-const READ_BYTES: usize = 4 << 10;
+pub(super) const READ_BYTES: usize = 4 << 10;
 
 /// Bytes that can wait for the rest of a message, or to be sent: the longest handshake message that either side may send,
 /// and its records' heads. After the handshake it is one record, and less.
 const UNDONE_BYTES_MAX: usize = 80 << 10;
 
 /// Bytes of one record's content.
-const RECORD_BYTES_MAX: usize = 16 << 10;
+pub(super) const RECORD_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of what is said to a node in a handshake, so that room is made once.
+const FLIGHT_BYTES_USUAL: usize = 2 << 10;
 
 /// More than a record adds to its content: head, type and tag.
 const RECORD_OVERHEAD_BYTES: usize = 64;
-
-/// The kind of record that a handshake begins with.
-const HANDSHAKE_RECORD: u8 = 0x16;
-
-/// A peer that has said all it takes to answer, or something that no answer will make better.
-pub(crate) struct Greeting<S> {
-    socket: S,
-    come: Vec<u8>,
-}
 
 /// A connection that is secured, or on the way to it.
 pub(crate) struct Secured<S> {
@@ -52,35 +50,20 @@ pub(crate) struct Secured<S> {
     ended: bool,
 }
 
-/// Bytes on their way, from a certain point on.
-#[derive(Default)]
-struct Pending {
-    bytes: Vec<u8>,
-    done: usize,
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> Greeting<S> {
-    /// Waits for a first record.
-    pub(crate) async fn hear(socket: S) -> io::Result<Self> {
-        let mut greeting = Self {
-            socket,
-            come: Vec::new(),
-        };
-        while !greeting.is_whole() {
-            std::future::poll_fn(|cx| greeting.poll_more(cx)).await?;
-        }
-        Ok(greeting)
-    }
-
-    /// The whole handshake: both ends know who the other is.
-    pub(crate) async fn answer(self, config: Arc<ServerConfig>) -> io::Result<Secured<S>> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Secured<S> {
+    /// The whole handshake with a peer that has said this much: both ends know who the other is.
+    pub(super) async fn begun(
+        socket: S,
+        come: Vec<u8>,
+        config: Arc<ServerConfig>,
+    ) -> io::Result<Self> {
         let tls = UnbufferedServerConnection::new(config).map_err(io::Error::other)?;
-        let mut secured = Secured {
-            socket: self.socket,
+        let mut secured = Self {
+            socket,
             tls,
-            encrypted: self.come,
+            encrypted: come,
             plain: Pending::default(),
-            leaving: Pending::default(),
+            leaving: Pending::with_room(FLIGHT_BYTES_USUAL),
             ended: false,
         };
         std::future::poll_fn(|cx| secured.poll_begin(cx)).await?;
@@ -88,31 +71,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Greeting<S> {
         Ok(secured)
     }
 
-    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut scratch = [0; READ_BYTES];
-        let mut read = ReadBuf::new(&mut scratch);
-        ready!(Pin::new(&mut self.socket).poll_read(cx, &mut read))?;
-        if read.filled().is_empty() {
-            return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
-        }
-        self.come.extend_from_slice(read.filled());
-        Poll::Ready(Ok(()))
-    }
-
-    fn is_whole(&self) -> bool {
-        match self.come.as_slice() {
-            [HANDSHAKE_RECORD, _, _, high, low, rest @ ..] => {
-                let wanted = usize::from(u16::from_be_bytes([*high, *low]));
-                // More than a record may have is refused as soon as it is looked at.
-                rest.len() >= wanted.min(RECORD_BYTES_MAX)
-            }
-            [HANDSHAKE_RECORD, ..] | [] => false,
-            [..] => true,
-        }
-    }
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> Secured<S> {
     /// The certificate that the peer showed.
     pub(crate) fn peer(&self) -> Option<&CertificateDer<'static>> {
         self.tls.peer_certificates()?.first()
@@ -296,80 +254,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Secured<S> {
 }
 
 type Traffic<'c> = rustls::unbuffered::WriteTraffic<'c, rustls::server::ServerConnectionData>;
-
-/// Why nothing was appended.
-enum Room {
-    /// It needs this much.
-    Needed(usize),
-    Never(io::Error),
-}
-
-impl From<EncodeError> for Room {
-    fn from(error: EncodeError) -> Self {
-        match error {
-            EncodeError::InsufficientSize(size) => Self::Needed(size.required_size),
-            EncodeError::AlreadyEncoded => Self::Never(io::Error::other(error)),
-        }
-    }
-}
-
-impl From<EncryptError> for Room {
-    fn from(error: EncryptError) -> Self {
-        match error {
-            EncryptError::InsufficientSize(size) => Self::Needed(size.required_size),
-            EncryptError::EncryptExhausted => Self::Never(io::Error::other(error)),
-        }
-    }
-}
-
-impl Pending {
-    fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    fn rest(&self) -> &[u8] {
-        self.bytes.get(self.done..).unwrap_or_default()
-    }
-
-    /// The room goes with the last byte.
-    fn advance(&mut self, by: usize) {
-        self.done += by;
-        if self.done >= self.bytes.len() {
-            *self = Self::default();
-        }
-    }
-
-    fn reserve(&mut self, bytes: usize) {
-        self.bytes.reserve_exact(bytes);
-    }
-
-    /// Has something written behind what is there, with as much room as it asks for.
-    fn append(
-        &mut self,
-        mut write: impl FnMut(&mut [u8]) -> Result<usize, Room>,
-    ) -> io::Result<()> {
-        let from = self.bytes.len();
-        let mut room = self.bytes.capacity() - from;
-        loop {
-            self.bytes.resize(from + room, 0);
-            match write(self.bytes.get_mut(from..).unwrap_or_default()) {
-                Ok(written) => {
-                    self.bytes.truncate(from + written);
-                    return Ok(());
-                }
-                Err(Room::Needed(needed)) if needed > room => room = needed,
-                Err(Room::Needed(_)) => {
-                    self.bytes.truncate(from);
-                    return Err(io::Error::other("expected to have asked for enough room"));
-                }
-                Err(Room::Never(error)) => {
-                    self.bytes.truncate(from);
-                    return Err(error);
-                }
-            }
-        }
-    }
-}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Secured<S> {
     fn poll_read(
