@@ -107,6 +107,12 @@ impl Admission {
         Ok(turn)
     }
 
+    /// Forgets whoever came so long ago that it is as if he never had.
+    pub(crate) fn forget(&mut self, now: Instant) {
+        self.sites.forget(now);
+        self.nodes.forget(now);
+    }
+
     /// A node has shown who it is.
     pub(crate) fn shows(
         &mut self,
@@ -201,11 +207,15 @@ impl<K: Ord> Arrivals<K> {
         }
         self.used.insert(who, used);
         if self.used.len() > self.look_at {
-            self.used.retain(|_, used| *used > now);
-            // Twice what is left, so that looking costs each newcomer a constant.
-            self.look_at = (self.used.len() * 2).max(ARRIVALS_KEPT_MIN);
+            self.forget(now);
         }
         Ok(())
+    }
+
+    fn forget(&mut self, now: Instant) {
+        self.used.retain(|_, used| *used > now);
+        // Twice what is left, so that looking costs each newcomer a constant.
+        self.look_at = (self.used.len() * 2).max(ARRIVALS_KEPT_MIN);
     }
 }
 
@@ -307,6 +317,11 @@ mod tests {
             admission.arrives(site(name), &limits, now).unwrap();
         }
         assert!(admission.sites.used.len() <= 2 * ARRIVALS_KEPT_MIN);
+        // The last one still counts a moment ago, and a second later nobody does.
+        admission.forget(start + Duration::from_secs(200));
+        assert!(admission.sites.used.len() <= 2);
+        admission.forget(start + Duration::from_secs(201));
+        assert!(admission.sites.used.is_empty());
     }
 
     proptest! {

@@ -23,6 +23,8 @@ pub(crate) struct Door {
 #[derive(Debug, Default)]
 struct Inside {
     connections: u32,
+    /// How often somebody came or went.
+    moves: u64,
     /// Those that were not welcomed yet. It holds no address with nobody behind it.
     unwelcomed: BTreeMap<IpAddr, u32>,
 }
@@ -69,6 +71,7 @@ impl Door {
         }
         inside.unwelcomed.insert(address, unwelcomed + 1);
         inside.connections += 1;
+        inside.moves += 1;
         Ok(Place {
             door: Arc::clone(self),
             unwelcomed: Some(address),
@@ -78,6 +81,11 @@ impl Door {
     /// How many are inside.
     pub(crate) fn connections(&self) -> u32 {
         self.inside().connections
+    }
+
+    /// How often somebody has come or gone.
+    pub(crate) fn moves(&self) -> u64 {
+        self.inside().moves
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
@@ -98,7 +106,9 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.welcomed();
-        self.door.inside().connections -= 1;
+        let mut inside = self.door.inside();
+        inside.connections -= 1;
+        inside.moves += 1;
     }
 }
 

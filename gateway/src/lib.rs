@@ -20,6 +20,7 @@ mod limits;
 mod link;
 mod mailbox;
 mod manager;
+mod memory;
 mod metrics;
 mod rate;
 mod registry;

@@ -109,6 +109,16 @@ pub(crate) const REQUEST_HEAD_BYTES_MAX: usize = 8 << 10;
 /// For a finished session's last words to leave.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Connections that have come or gone before it is worth looking for what they have left in memory.
+pub(crate) const BURST_MOVES_MIN: u64 = 500;
+
+/// Connections that come or go in a second while nothing much happens.
+pub(crate) const QUIET_MOVES_MAX: u64 = 50;
+
+/// Nodes whose facts are worth a batch of their own while another is under way: fewer wait for its answer, which comes in
+/// milliseconds, and go together.
+pub(crate) const BATCH_WORTH_NODES: usize = 32;
+
 /// Files that are open besides connections: listeners, the link, the state folder, the runtime's own.
 pub(crate) const FILES_KEPT: u32 = 128;
 

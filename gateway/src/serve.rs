@@ -28,6 +28,7 @@ use crate::{
     limits::FLUSH_TIMEOUT,
     link::client::Client,
     manager::Manager,
+    memory,
     metrics::Reloaded,
     reload::reload,
     server::Server,
@@ -50,6 +51,8 @@ pub(crate) async fn run(mut config: Config, path: &Path) -> Result<(), RunError>
     let credentials = Arc::new(credentials?);
     let listener = listen(config.listen).await?;
     announce(&credentials, &listener, shown)?;
+    // It ends with the process.
+    tokio::spawn(memory::watch(Arc::clone(&gateway)));
     let unlink = CancellationToken::new();
     let client = Client {
         credentials: Arc::clone(&credentials),

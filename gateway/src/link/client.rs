@@ -197,6 +197,9 @@ impl Client {
         loop {
             let (batch, behind) = {
                 let mut outbox = self.gateway.upward.outbox();
+                if outbox.is_worth_waiting() {
+                    return Ok(());
+                }
                 (outbox.next_batch(), outbox.needs_link())
             };
             match batch {

@@ -19,7 +19,10 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::{
-    limits::{BATCH_BYTES_MAX, ENDED_SESSIONS_MAX, LINK_WINDOW_BATCHES, RESULTS_PER_TURN_MAX},
+    limits::{
+        BATCH_BYTES_MAX, BATCH_WORTH_NODES, ENDED_SESSIONS_MAX, LINK_WINDOW_BATCHES,
+        RESULTS_PER_TURN_MAX,
+    },
     session::dispatch::Tier,
 };
 pub(crate) use events::Waits;
@@ -209,6 +212,15 @@ impl Outbox {
     /// Whether control can learn the rest from a new link only.
     pub(crate) fn needs_link(&self) -> bool {
         self.listing == Listing::Needed
+    }
+
+    /// Whether what waits is so little, while something is under way, that it had better wait for the answer to that and
+    /// for company. In a storm every batch would otherwise carry one node or two.
+    pub(crate) fn is_worth_waiting(&self) -> bool {
+        self.listing == Listing::Done
+            && self.sent > 0
+            && self.sent == self.unacknowledged.len()
+            && self.fresh.len() < BATCH_WORTH_NODES
     }
 
     /// The next batch, as a frame, if there is one and the window has room.

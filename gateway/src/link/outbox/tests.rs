@@ -89,6 +89,28 @@ fn nothing_leaves_without_a_link_and_then_the_newest_does() {
 }
 
 #[test]
+fn little_waits_for_company_while_something_is_under_way() {
+    let mut outbox = linked();
+    outbox.opened(opened(0, 1));
+    // Nothing is under way, so it leaves at once.
+    assert!(!outbox.is_worth_waiting());
+    assert_eq!(next(&mut outbox), ["open 0 1.0"]);
+    outbox.opened(opened(1, 1));
+    assert!(outbox.is_worth_waiting());
+    outbox.acknowledged(2).unwrap();
+    assert!(!outbox.is_worth_waiting());
+    // Nor does it where there is much, or where a new link has yet to hear what the last one may not have.
+    assert_eq!(next(&mut outbox), ["open 1 1.0"]);
+    for name in 0..u8::try_from(BATCH_WORTH_NODES).unwrap() {
+        assert!(outbox.is_worth_waiting());
+        outbox.opened(opened(name + 2, 1));
+    }
+    assert!(!outbox.is_worth_waiting());
+    outbox.linked();
+    assert!(!outbox.is_worth_waiting());
+}
+
+#[test]
 fn reports_that_wait_become_one() {
     let mut outbox = linked();
     outbox.opened(opened(0, 1));
