@@ -210,9 +210,10 @@ fn announce(
 ) -> io::Result<()> {
     let listen = listener.local_addr()?;
     let mut out = io::stdout();
-    writeln!(out, "listening on {listen}")?;
-    if let Some(shown) = shown {
-        writeln!(out, "metrics on {shown}")?;
+    // One line, so that whoever reads it need not wait for another that may never come.
+    match shown {
+        Some(shown) => writeln!(out, "listening on {listen}, metrics on {shown}")?,
+        None => writeln!(out, "listening on {listen}, metrics nowhere")?,
     }
     info!(gateway = %credentials.gateway(), %listen, "serving");
     Ok(())

@@ -89,20 +89,17 @@ impl Home {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let stdout = child.stdout.take().unwrap();
         let mut lines = BufReader::new(stdout).lines();
-        let address = soon(lines.next_line()).await.unwrap();
-        let address = address.expect("it says where it listens");
-        let address = address.strip_prefix("listening on ").unwrap().parse();
-        // It is there by then, or never.
-        let shown = match tokio::time::timeout(Duration::from_millis(200), lines.next_line()).await
-        {
-            Ok(line) => line
-                .unwrap()
-                .and_then(|line| line.strip_prefix("metrics on ")?.parse().ok()),
-            Err(_) => None,
+        let said = soon(lines.next_line()).await.unwrap();
+        let said = said.expect("it says where it listens");
+        let (address, shown) = said.split_once(", metrics ").unwrap();
+        let address = address.strip_prefix("listening on ").unwrap();
+        let shown = match shown {
+            "nowhere" => None,
+            somewhere => Some(somewhere.strip_prefix("on ").unwrap().parse().unwrap()),
         };
         Gateway {
             child,
-            address: address.unwrap(),
+            address: address.parse().unwrap(),
             shown,
         }
     }
