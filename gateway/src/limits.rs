@@ -34,8 +34,8 @@ pub(crate) struct Limits {
     pub(crate) bytes_per_second: NonZeroU32,
     /// Bytes that a connection may send at once, on top of that: the largest frame, twice.
     pub(crate) bytes_burst: NonZeroU32,
-    /// Handshakes a second in all, for long. Each costs half a millisecond of a processor: more would only make everybody
-    /// wait longer.
+    /// Handshakes a second in all, for long. Each costs a quarter of a millisecond of a processor: it is more than two
+    /// processors can do, who are bounded by themselves, and keeps something of a large machine for its sessions.
     pub(crate) handshakes_per_second: NonZeroU32,
     /// Handshakes at once, on top of that.
     pub(crate) handshakes_burst: NonZeroU32,
@@ -79,7 +79,7 @@ impl Default for Limits {
             messages_burst: count(200),
             bytes_per_second: count(128 << 10),
             bytes_burst: count(2 << 20),
-            handshakes_per_second: count(4000),
+            handshakes_per_second: count(10_000),
             handshakes_burst: count(2000),
             handshakes_wait: Duration::from_secs(5),
             handshakes_per_address_per_second: count(1000),
