@@ -1,17 +1,21 @@
 //! Who a simulated node is, and how it shows it.
 //!
 //! Minted nodes share one key, so that ten thousand of them are made in a second; nodes that join have a key each, as
-//! real ones do.
+//! real ones do. Minted ones also take a server's word for who it is: each stands for a machine with processors of its
+//! own, what they spend is taken from the server that is looked at, and it is the same for every server.
 
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use rcgen::KeyPair;
 use rustls::{
-    ClientConfig, RootCertStore,
-    client::Resumption,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::{
+        Resumption,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
     sign::{CertifiedKey, SingleCertAndKey},
     version::TLS13,
 };
@@ -74,7 +78,7 @@ impl Maker {
             authority: Box::new(Authority::from_pair(pair.clone())?),
             key: Box::new(key),
             signer,
-            base: Box::new(anonymous(&pair.certificate)?),
+            base: Box::new(credulous()?),
         })
     }
 
@@ -158,6 +162,57 @@ fn anonymous(authorities: &str) -> Result<ClientConfig> {
         .with_no_client_auth();
     tls.resumption = Resumption::disabled();
     Ok(tls)
+}
+
+/// Believes whoever is there, and shows nothing.
+fn credulous() -> Result<ClientConfig> {
+    let provider = Arc::new(ring::default_provider());
+    let mut tls = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Credulous(provider)))
+        .with_no_client_auth();
+    tls.resumption = Resumption::disabled();
+    Ok(tls)
+}
+
+/// Verifies nothing.
+#[derive(Debug)]
+struct Credulous(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Credulous {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
 }
 
 fn private(key: &KeyPair) -> Result<PrivateKeyDer<'static>> {

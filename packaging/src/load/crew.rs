@@ -92,6 +92,11 @@ impl Crew {
         }
     }
 
+    /// Its processes, while they run.
+    pub fn pids(&self) -> Vec<u32> {
+        self.workers.iter().filter_map(Worker::pid).collect()
+    }
+
     /// How many processes there are.
     pub fn processes(&self) -> usize {
         self.workers.len()

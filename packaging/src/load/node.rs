@@ -2,7 +2,7 @@
 
 use std::{
     io::ErrorKind,
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
@@ -21,12 +21,15 @@ use super::{
     conversation,
     credentials::Credentials,
     peers,
-    plan::{Manner, Plan, Speech},
+    plan::{Manner, Plan, Source, Speech},
     tally::Tally,
 };
 
 /// As a real agent has it.
 const OPEN_DEADLINE: Duration = Duration::from_secs(20);
+
+/// The first minted node's address; the others follow, far from where anybody listens.
+const MINTED_FROM: Ipv4Addr = Ipv4Addr::new(127, 64, 0, 1);
 
 /// Between two tries of nodes that want back at once: a port that refuses does so in microseconds.
 const EAGER_WAIT: Duration = Duration::from_millis(50);
@@ -160,7 +163,7 @@ impl Node {
             SocketAddr::V6(_) => TcpSocket::new_v6()?,
         };
         // Loopback has many addresses; from one of them nobody gets anywhere else.
-        if let Some(from) = self.shared.plan.from
+        if let Some(from) = self.own_address()
             && from.is_loopback() == address.ip().is_loopback()
         {
             socket.bind((from, 0).into())?;
@@ -174,6 +177,18 @@ impl Node {
         let stream = connected?;
         stream.set_nodelay(true)?;
         Ok(stream)
+    }
+
+    /// Minted nodes are machines of their own, each with an address, as real ones are: a server that bounds what one
+    /// address may do can be looked at as it is shipped.
+    fn own_address(&self) -> Option<IpAddr> {
+        match &self.shared.plan.source {
+            Source::Minted(_) => {
+                let number = u32::try_from(self.shared.plan.first + self.index).ok()?;
+                Some(Ipv4Addr::from_bits(MINTED_FROM.to_bits().checked_add(number)?).into())
+            }
+            Source::Joined { .. } => self.shared.plan.from,
+        }
     }
 
     /// Client and server show each other who they are.

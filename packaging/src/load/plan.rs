@@ -19,7 +19,7 @@ pub struct Plan {
     pub first: usize,
     /// How many nodes there are.
     pub nodes: usize,
-    /// The address to connect from; another one is another 28,000 ports.
+    /// The address to connect from; another one is another 28,000 ports. Minted nodes have one each instead.
     pub from: Option<IpAddr>,
     /// How many may be opening at once.
     pub opening_max: usize,

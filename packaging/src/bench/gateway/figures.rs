@@ -67,6 +67,10 @@ fn storm(look: &Look) -> f64 {
     look.storm.as_secs_f64()
 }
 
+fn storm_shared(look: &Look) -> f64 {
+    look.storm_shared.as_secs_f64()
+}
+
 fn heartbeat(look: &Look) -> f64 {
     look.heartbeat.as_secs_f64() * 1e6
 }
@@ -106,12 +110,14 @@ impl fmt::Display for Figures {
         )?;
         write!(
             f,
-            " kernel_kib={} handshake_cpu_ms={} handshake_cpu_over_bare={} storm_s={} storm_errors={} \
-             storm_peak_kib={} left_kib={} push_ms={} raw_push_ms={} bare_handshake_ms={}",
+            " kernel_kib={} handshake_cpu_ms={} handshake_cpu_over_bare={} storm_s={} storm_shared_s={} \
+             storm_shared_over_nats={} storm_errors={} storm_peak_kib={} left_kib={} push_ms={} raw_push_ms={} bare_handshake_ms={}",
             Shown(self.of(ours, |look| whole(look.kernel_bytes) / 1024.0), 1),
             Shown(self.of(ours, handshake), 3),
             Shown(self.over_bare(ours), 2),
-            Shown(self.of(ours, storm), 1),
+            Shown(self.of(ours, storm), 2),
+            Shown(self.of(ours, storm_shared), 2),
+            Shown(self.over(Subject::Nats, storm_shared), 2),
             Shown(self.of(ours, |look| whole(look.storm_errors)), 0),
             Shown(
                 self.of(ours, |look| whole(look.storm_peak_bytes) / 1024.0),
@@ -135,10 +141,11 @@ impl fmt::Display for Figures {
             let name = peer.name();
             write!(
                 f,
-                " {name}_session_kib={session:.1} {name}_handshake_cpu_ms={} {name}_storm_s={} {name}_storm_errors={} \
+                " {name}_session_kib={session:.1} {name}_handshake_cpu_ms={} {name}_storm_s={} {name}_storm_shared_s={} {name}_storm_errors={} \
                  {name}_push_over_raw={} {name}_heartbeat_us={}",
                 Shown(self.of(peer, handshake), 3),
-                Shown(self.of(peer, storm), 1),
+                Shown(self.of(peer, storm), 2),
+                Shown(self.of(peer, storm_shared), 2),
                 Shown(self.of(peer, |look| whole(look.storm_errors)), 0),
                 Shown(self.over_raw(peer), 2),
                 Shown(self.of(peer, heartbeat), 1),
@@ -162,6 +169,7 @@ mod tests {
             handshake: Duration::from_millis(scale.into()),
             push: Duration::from_millis(100) * scale,
             storm: Duration::from_secs(scale.into()),
+            storm_shared: Duration::from_secs(scale.into()),
             storm_errors: 0,
             storm_peak_bytes: 0,
             left_bytes: 0,

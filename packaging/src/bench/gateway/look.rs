@@ -1,6 +1,9 @@
 //! One server looked at: memory, handshakes, pushes, a kill, heartbeats.
 
-use std::time::Duration;
+use std::{
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
 use tokio::time::sleep;
@@ -44,8 +47,10 @@ pub(super) struct Look {
     pub(super) handshake: Duration,
     /// From the first byte of a push to the last arrival.
     pub(super) push: Duration,
-    /// From the start after a kill to the last session.
+    /// From the start after a kill to the last session, the server on one processor and all nodes on another.
     pub(super) storm: Duration,
+    /// The same where they share both.
+    pub(super) storm_shared: Duration,
     /// Connections that failed once it was there again.
     pub(super) storm_errors: u64,
     /// The most memory that the storm took, over what its sessions take later, bytes.
@@ -76,7 +81,8 @@ pub(super) async fn look(
     crew.reach(extent.sessions, PATIENCE).await?;
     let push = push(&mut server, &mut crew, extent.sessions).await?;
     told(&format!("all told within {push:?}"));
-    let (storm, storm_errors, peak) = storm(&mut server, &mut crew, extent.sessions).await?;
+    let apart = storm(&mut server, &mut crew, extent.sessions, Room::Apart).await?;
+    let shared = storm(&mut server, &mut crew, extent.sessions, Room::Shared).await?;
     let pid = server.pid()?;
     sleep(SETTLE).await;
     let held = kernel::anonymous_kib(pid)? << 10;
@@ -85,7 +91,9 @@ pub(super) async fn look(
     sleep(SETTLE).await;
     let left = kernel::anonymous_kib(pid)? << 10;
     told(&format!(
-        "all back within {storm:?}, {storm_errors} errors; {peak} bytes at most, {held} then, {left} when all have left"
+        "all back within {:?} on a processor of its own, {:?} beside the nodes, {} and {} errors; {} bytes at most, {held} \
+         then, {left} when all have left",
+        apart.lasted, shared.lasted, apart.errors, shared.errors, shared.peak
     ));
     drop(server);
     let heartbeat = beat(subject, programs, extent).await?;
@@ -95,9 +103,10 @@ pub(super) async fn look(
         kernel_bytes,
         handshake,
         push,
-        storm,
-        storm_errors,
-        storm_peak_bytes: peak.saturating_sub(held),
+        storm: apart.lasted,
+        storm_shared: shared.lasted,
+        storm_errors: apart.errors + shared.errors,
+        storm_peak_bytes: shared.peak.saturating_sub(held),
         left_bytes: left / extent.sessions as u64,
         heartbeat,
     })
@@ -184,18 +193,25 @@ pub(super) async fn bare(programs: &Programs, extent: Extent, own: &Pair) -> Res
     Ok(quickest)
 }
 
+/// What was seen of one return of all.
+struct Storm {
+    /// From the start of the server to the last session.
+    lasted: Duration,
+    /// Connections that failed once it was there again.
+    errors: u64,
+    /// The most memory that it took, bytes.
+    peak: u64,
+}
+
 /// Kills it with all its sessions, starts it again, and waits for them.
-async fn storm(
-    server: &mut Server,
-    crew: &mut Crew,
-    sessions: usize,
-) -> Result<(Duration, u64, u64)> {
+async fn storm(server: &mut Server, crew: &mut Crew, sessions: usize, room: Room) -> Result<Storm> {
     server.kill()?;
     crew.until(PATIENCE, |status| status.live == 0).await?;
     let began = monotonic();
     server.begin().await?;
-    let failed = errors(&crew.status().await?);
     let pid = server.pid()?;
+    room.give(pid, crew)?;
+    let failed = errors(&crew.status().await?);
     let mut peak = 0;
     let deadline = began + PATIENCE;
     let status = loop {
@@ -207,9 +223,47 @@ async fn storm(
         }
         ensure!(monotonic() < deadline, "not all are back: {status:?}");
     };
+    Room::Shared.give(pid, crew)?;
     let last = Duration::from_nanos(status.last_opened_ns);
-    let errors = errors(&status).saturating_sub(failed);
-    Ok((last.saturating_sub(began), errors, peak))
+    Ok(Storm {
+        lasted: last.saturating_sub(began),
+        errors: errors(&status).saturating_sub(failed),
+        peak,
+    })
+}
+
+/// Where a server and its nodes run.
+#[derive(Clone, Copy, Debug)]
+enum Room {
+    /// Both wherever there is room, and each takes what the other needs.
+    Shared,
+    /// The server on one processor, all nodes on another: as if they were elsewhere, as far as that goes on one machine.
+    Apart,
+}
+
+impl Room {
+    fn give(self, server: i32, crew: &Crew) -> Result<()> {
+        let (of_server, of_nodes) = match self {
+            Self::Shared => ("0,1", "0,1"),
+            Self::Apart => ("0", "1"),
+        };
+        confine(&server.to_string(), of_server)?;
+        for pid in crew.pids() {
+            confine(&pid.to_string(), of_nodes)?;
+        }
+        Ok(())
+    }
+}
+
+/// Lets all threads of a process run on these processors alone.
+fn confine(pid: &str, to: &str) -> Result<()> {
+    let done = Command::new("taskset")
+        .args(["--all-tasks", "--cpu-list", "--pid", to, pid])
+        .stdout(Stdio::null())
+        .status()
+        .context("run taskset")?;
+    ensure!(done.success(), "expected to confine {pid} to {to}");
+    Ok(())
 }
 
 /// Connections that failed though somebody listened.

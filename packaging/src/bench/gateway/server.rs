@@ -184,13 +184,11 @@ async fn gateway(
     let state = dir.join("state");
     authority.enrol(&state, &link.url().await?)?;
     let config = dir.join("gateway.toml");
-    // All nodes come from one or two addresses here; whatever else bounds a gateway is as it is shipped.
+    // Whatever bounds a gateway is as it is shipped.
     replace(
         &config,
         &format!(
-            "listen = \"127.0.0.1:{port}\"\ncontrol = \"http://127.0.0.1:1\"\nstate_dir = {state:?}\n\
-             [limits]\nhandshakes_per_address_per_second = 100000\nhandshakes_per_address_burst = 100000\n\
-             unwelcomed_per_address = 100000\n"
+            "listen = \"127.0.0.1:{port}\"\ncontrol = \"http://127.0.0.1:1\"\nstate_dir = {state:?}\n"
         ),
     )?;
     let mut service = Service::new("gateway", &programs.gateway, dir);
