@@ -16,7 +16,6 @@ use bc_protocol::{
     link::{Batch, CommandEnded, Event, FromGateway, NodeReport, SessionClosed, SessionOpened},
 };
 use bytes::Bytes;
-use thiserror::Error;
 
 use crate::{
     limits::{
@@ -25,7 +24,7 @@ use crate::{
     },
     session::dispatch::Tier,
 };
-pub(crate) use events::Waits;
+pub(crate) use events::{AckError, Waits};
 use events::{Due, bytes_about, event};
 pub(crate) use results::Kept;
 use results::{Results, Room};
@@ -89,14 +88,6 @@ enum Session {
         last: Option<Box<Event>>,
         closed: SessionClosed,
     },
-}
-
-/// Control acknowledged what it was never sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("expected an acknowledgement of batch {last} at most, found {found}")]
-pub(crate) struct AckError {
-    last: u64,
-    found: u64,
 }
 
 impl Default for Outbox {

@@ -1,6 +1,7 @@
 //! Events made of what the outbox keeps, how large they are, and how many wait.
 
 use bc_protocol::link::{Event, NodeReport, SessionOpened};
+use thiserror::Error;
 
 /// How much control has yet to hear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +10,14 @@ pub(crate) struct Waits {
     pub(crate) nodes: usize,
     /// Batches that left or are about to, and are not acknowledged.
     pub(crate) batches: usize,
+}
+
+/// Control acknowledged what it was never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("expected an acknowledgement of batch {last} at most, found {found}")]
+pub(crate) struct AckError {
+    pub(super) last: u64,
+    pub(super) found: u64,
 }
 
 /// What of a live session control has not been sent.
