@@ -60,7 +60,7 @@ pub(crate) struct FleetSummary {
     pub frozen: Option<Frozen>,
     /// The whole fleet.
     pub total: Census,
-    /// The pools that are in use, by name.
+    /// The pools that are in use, by name, and archived ones that have nodes.
     pub pools: Vec<PoolSummary>,
 }
 
@@ -73,6 +73,9 @@ pub(crate) struct PoolSummary {
     pub pool_id: PoolId,
     /// What people call it.
     pub name: String,
+    /// When it was archived: rollouts leave its nodes out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archived_at: Option<Moment>,
     /// How many may be disrupted at once.
     pub concurrency: u32,
     /// Its nodes.

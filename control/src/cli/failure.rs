@@ -86,6 +86,16 @@ pub(super) enum Failure {
     /// What holds a token that nobody could get again.
     #[error("expected no file at {}, found one: a token is never overwritten", path.display())]
     Exists { path: PathBuf },
+    /// The pool is there, and out of use.
+    #[error("expected a pool in use, found \"{name}\" archived")]
+    ArchivedPool { name: String },
+    /// Several things could be meant.
+    #[error("expected the name of one {what}, found \"{named}\" for {}", found.join(", "))]
+    Ambiguous {
+        what: &'static str,
+        named: String,
+        found: Vec<String>,
+    },
     /// The program cannot even begin.
     #[error("cannot start the runtime")]
     Runtime(#[source] io::Error),
@@ -111,6 +121,8 @@ impl Failure {
             | Self::NoNode { .. }
             | Self::SeveralNodes { .. }
             | Self::Exists { .. }
+            | Self::ArchivedPool { .. }
+            | Self::Ambiguous { .. }
             | Self::Runtime(_) => Exit::Failed,
         }
     }
@@ -128,6 +140,7 @@ impl Failure {
         match self {
             Self::Call(CallError::Refused { refusal }) => refusal.object.code.word(),
             Self::NoPool { .. } | Self::NoNode { .. } => Code::NotFound.word(),
+            Self::ArchivedPool { .. } => Code::InvalidState.word(),
             Self::NoToken => Code::Unauthenticated.word(),
             Self::Call(_)
             | Self::Client(_)
@@ -145,6 +158,7 @@ impl Failure {
             | Self::TimedOut { .. }
             | Self::SeveralNodes { .. }
             | Self::Exists { .. }
+            | Self::Ambiguous { .. }
             | Self::Runtime(_) => word_of(self.exit()),
         }
     }
@@ -213,6 +227,8 @@ impl Failure {
             | Self::NoNode { .. }
             | Self::SeveralNodes { .. }
             | Self::Exists { .. }
+            | Self::ArchivedPool { .. }
+            | Self::Ambiguous { .. }
             | Self::Runtime(_) => causes,
         }
     }

@@ -9,6 +9,7 @@ use super::{
     print::{Detail, View},
     sheet::{Cell, Sheet, Tone, second},
 };
+use super::pools::called;
 use crate::api::freeze::{Census, Fleet, FleetSummary, Frozen};
 
 mod freeze;
@@ -58,7 +59,10 @@ impl View for FleetSummary {
         let mut rows: Vec<Vec<Cell>> = self
             .pools
             .iter()
-            .map(|pool| row(&pool.name, &pool.census, (detail, Some(pool.concurrency))))
+            .map(|pool| {
+                let name = called(&pool.name, pool.archived_at);
+                row(&name, &pool.census, (detail, Some(pool.concurrency)))
+            })
             .collect();
         rows.push(row("all", &self.total, (detail, None)));
         Sheet::fields(frozen(self.frozen.as_ref()))

@@ -14,6 +14,7 @@ use super::{
     failure::Failure,
     globals::Globals,
     limits::CA_BYTES_MAX,
+    pools::called,
     print::{Answer, Output, Printer, View, note},
     secret::Secret,
     settings::{Cleartext, Environment, Settings, TokenSource, output_at_least},
@@ -95,7 +96,7 @@ impl Online {
         let pools = self.pools().await.unwrap_or_default();
         let names = pools
             .into_iter()
-            .map(|pool| (pool.id.to_string(), pool.name));
+            .map(|pool| (pool.id.to_string(), called(&pool.name, pool.archived_at)));
         names.collect()
     }
 
@@ -107,19 +108,41 @@ impl Online {
         Ok(pools.value.pools)
     }
 
-    /// The pool that people mean by an id or a name.
+    /// The pool in use that people mean by an id or a name.
     pub(super) async fn pool(&self, named: &str) -> Result<PoolId, Failure> {
+        self.pool_in(named, PoolScope::Used).await
+    }
+
+    /// As [`pool`](Self::pool), of pools that are archived too, if the scope says so.
+    pub(super) async fn pool_in(&self, named: &str, scope: PoolScope) -> Result<PoolId, Failure> {
         if let Ok(id) = named.parse() {
             return Ok(id);
         }
-        self.pools()
-            .await?
+        let mut pools = self.pools().await?;
+        pools.retain(|pool| pool.name == named);
+        let (archived, used): (Vec<_>, Vec<_>) = pools
             .into_iter()
-            .find(|pool| pool.name == named && pool.archived_at.is_none())
-            .map(|pool| pool.id)
-            .ok_or_else(|| Failure::NoPool {
-                name: named.to_owned(),
-            })
+            .partition(|pool| pool.archived_at.is_some());
+        let name = || named.to_owned();
+        let found = match scope {
+            PoolScope::Used if used.is_empty() && !archived.is_empty() => {
+                return Err(Failure::ArchivedPool { name: name() });
+            }
+            PoolScope::Used => used,
+            PoolScope::UsedFirst if used.is_empty() => archived,
+            PoolScope::UsedFirst => used,
+            PoolScope::ArchivedFirst if archived.is_empty() => used,
+            PoolScope::ArchivedFirst => archived,
+        };
+        match found.as_slice() {
+            [pool] => Ok(pool.id.clone()),
+            [] => Err(Failure::NoPool { name: name() }),
+            several => Err(Failure::Ambiguous {
+                what: "pool",
+                named: name(),
+                found: several.iter().map(|pool| pool.id.to_string()).collect(),
+            }),
+        }
     }
 
     /// The node that people mean by an id, a part of one, or a hostname.
@@ -183,6 +206,17 @@ impl NodeName {
         hostname == Some(&self.0)
             || tail.len() >= NODE_TAIL_LEAST && (id.ends_with(tail) || id.starts_with(&self.0))
     }
+}
+
+/// Which pools a name may mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PoolScope {
+    /// Those in use.
+    Used,
+    /// An archived one where none in use has the name.
+    UsedFirst,
+    /// One in use where no archived one has the name.
+    ArchivedFirst,
 }
 
 /// A client for the control of these settings, as the holder of `token`.

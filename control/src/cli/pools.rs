@@ -9,12 +9,16 @@ use super::{
     print::{Detail, View},
     sheet::{Cell, Sheet, Tone, second},
 };
-use crate::api::fleet::{Pool, Pools};
+use crate::{
+    api::fleet::{Pool, Pools},
+    clock::Moment,
+};
 
 mod archive;
 mod create;
 mod get;
 mod list;
+mod unarchive;
 mod update;
 
 /// Group nodes, and say how many of a group may be disrupted at once
@@ -25,6 +29,7 @@ pub(super) enum PoolsCommand {
     Get(get::Get),
     Update(update::Update),
     Archive(archive::Archive),
+    Unarchive(unarchive::Unarchive),
 }
 
 impl PoolsCommand {
@@ -35,6 +40,7 @@ impl PoolsCommand {
             Self::Get(command) => command.run(online).await,
             Self::Update(command) => command.run(online).await,
             Self::Archive(command) => command.run(online).await,
+            Self::Unarchive(command) => command.run(online).await,
         }
     }
 }
@@ -91,6 +97,14 @@ impl View for Pools {
 
     fn names(&self) -> Vec<String> {
         self.pools.iter().map(|pool| pool.id.to_string()).collect()
+    }
+}
+
+/// A pool's name where it stands beside others: what is archived says so.
+pub(super) fn called(name: &str, archived_at: Option<Moment>) -> String {
+    match archived_at {
+        Some(_) => format!("{name} (archived)"),
+        None => name.to_owned(),
     }
 }
 

@@ -229,7 +229,10 @@ impl PoolView {
                     text: format!("{} {name}", number_text(nodes)),
                 })
                 .collect(),
-            name: pool.name,
+            name: match pool.archived_at {
+                Some(_) => format!("{} (archived)", pool.name),
+                None => pool.name,
+            },
         }
     }
 }

@@ -38,6 +38,19 @@ pub(crate) async fn add(tx: &mut Tx, node: &NodeId, pool: &PoolId) -> Result<(),
     Ok(())
 }
 
+/// Every node of a pool that has been out of use: which of them are late is found out when their turn comes.
+pub(super) async fn add_all_of(tx: &mut Tx, pool: &PoolId) -> Result<(), sqlx::Error> {
+    query(
+        "INSERT INTO late_candidates (node_id, pool_id, ready)
+         SELECT id, pool_id, 1 FROM nodes WHERE pool_id = $1 AND removed_at IS NULL
+         ON CONFLICT (node_id) DO UPDATE SET ready = 1",
+    )
+    .bind(pool.as_str())
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
 /// Something has happened to a node that may be late: it came online, left maintenance, was let go by its owner or by
 /// what disrupted it. To all others it means nothing.
 pub(crate) async fn look_again(tx: &mut Tx, node: &NodeId) -> Result<(), sqlx::Error> {

@@ -10,16 +10,17 @@ use serde_json::json;
 use thiserror::Error;
 
 use crate::{
-    api::fleet::{CreatePool, OnePool, Pool, PoolPolicy, UpdatePool},
+    api::fleet::{ArchivePool, CreatePool, OnePool, Pool, PoolPolicy, UpdatePool},
     chance,
     clock::Moment,
     db::{
         Conn, Db, Row, Tx,
         column::{moment, moment_option, number, parsed, undecodable},
         contention::retried,
-        query, query_scalar,
+        query,
     },
     event::outbox::{Draft, publish},
+    fleet::late,
 };
 
 const NAME_CHARS_MAX: usize = 100;
@@ -40,6 +41,26 @@ pub(crate) enum PoolError {
     Taken {
         /// The name.
         name: String,
+    },
+    /// An archived pool has the name, and still has nodes: two of one name would be mixed up.
+    #[error(
+        "expected a name that no other pool has, found the archived pool {id} named {name} with {nodes} nodes in it: unarchive that one, or take another name"
+    )]
+    TakenArchived {
+        /// The name.
+        name: String,
+        /// The pool.
+        id: PoolId,
+        /// Its nodes.
+        nodes: u32,
+    },
+    /// Nodes are in it, and nobody has said that they are to stay there.
+    #[error(
+        "expected a pool without nodes, found {nodes} in it: remove them, or archive it with force, and rollouts leave them out"
+    )]
+    Occupied {
+        /// How many.
+        nodes: u32,
     },
     /// Not a pool of this tenant.
     #[error("expected a pool of this tenant, found none")]
@@ -166,17 +187,23 @@ async fn update_once(
     Ok(pool)
 }
 
-/// Archives a pool: it takes no new nodes and is in no new rollout. Repeated, it answers the same.
+/// Archives a pool: it takes no new nodes and is in no new rollout. With nodes in it, only by force. Repeated, it answers
+/// the same.
 pub(crate) async fn archive(
     db: &Db,
     actor: &str,
-    request: &OnePool,
+    request: &ArchivePool,
     now: Moment,
 ) -> Result<Pool, PoolError> {
     let mut tx = db.begin().await?;
     let before = find_to_change(&mut tx, &request.tenant_id, &request.pool_id).await?;
     if before.archived_at.is_some() {
         return Ok(before);
+    }
+    if before.nodes > 0 && !request.force {
+        return Err(PoolError::Occupied {
+            nodes: before.nodes,
+        });
     }
     query("UPDATE pools SET archived_at = $2 WHERE id = $1 AND archived_at IS NULL")
         .bind(request.pool_id.as_str())
@@ -191,6 +218,41 @@ pub(crate) async fn archive(
         &pool,
         now,
     );
+    tx.commit().await?;
+    Ok(pool)
+}
+
+/// Takes an archived pool into use again, with the nodes that are in it. Repeated, it answers the same.
+pub(crate) async fn unarchive(
+    db: &Db,
+    actor: &str,
+    request: &OnePool,
+    now: Moment,
+) -> Result<Pool, PoolError> {
+    retried(|| unarchive_once(db, actor, request, now)).await
+}
+
+async fn unarchive_once(
+    db: &Db,
+    actor: &str,
+    request: &OnePool,
+    now: Moment,
+) -> Result<Pool, PoolError> {
+    let (tenant, id) = (&request.tenant_id, &request.pool_id);
+    let mut tx = db.begin().await?;
+    let before = find_to_change(&mut tx, tenant, id).await?;
+    if before.archived_at.is_none() {
+        return Ok(before);
+    }
+    refuse_taken(&mut tx, tenant, &before.name, id).await?;
+    query("UPDATE pools SET archived_at = NULL WHERE id = $1")
+        .bind(id.as_str())
+        .execute(&mut *tx)
+        .await?;
+    // Rollouts have passed its nodes over meanwhile.
+    late::add_all_of(&mut tx, id).await?;
+    let pool = find(&mut tx, tenant, id).await?;
+    tell(&mut tx, "pool.unarchived", (tenant, actor), &pool, now);
     tx.commit().await?;
     Ok(pool)
 }
@@ -252,19 +314,26 @@ async fn refuse_taken(
     name: &str,
     id: &PoolId,
 ) -> Result<(), PoolError> {
-    let taken: bool = query_scalar(
-        "SELECT EXISTS (SELECT 1 FROM pools
-         WHERE tenant = $1 AND name = $2 AND id <> $3 AND archived_at IS NULL)",
+    let row = query(
+        "SELECT * FROM pools WHERE tenant = $1 AND name = $2 AND id <> $3
+           AND (archived_at IS NULL OR nodes > 0)
+         ORDER BY CASE WHEN archived_at IS NULL THEN 0 ELSE 1 END, id LIMIT 1",
     )
     .bind(tenant.as_str())
     .bind(name)
     .bind(id.as_str())
-    .fetch_one(conn)
+    .fetch_optional(conn)
     .await?;
-    if taken {
-        return Err(PoolError::Taken {
-            name: name.to_owned(),
-        });
-    }
-    Ok(())
+    let Some(row) = row else {
+        return Ok(());
+    };
+    let pool = read(&row)?;
+    Err(match pool.archived_at {
+        None => PoolError::Taken { name: pool.name },
+        Some(_) => PoolError::TakenArchived {
+            name: pool.name,
+            id: pool.id,
+            nodes: pool.nodes,
+        },
+    })
 }

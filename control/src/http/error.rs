@@ -120,6 +120,15 @@ impl From<PoolError> for ErrorObject {
             PoolError::Sql(_) => Self::internal(&error),
             PoolError::Name => Self::invalid("name", error),
             PoolError::Taken { .. } => Self::new(Code::Conflict, error).with("field", "name"),
+            PoolError::TakenArchived { ref id, .. } => {
+                let id = id.clone();
+                Self::new(Code::Conflict, error)
+                    .with("field", "name")
+                    .with("poolId", id)
+            }
+            PoolError::Occupied { nodes } => {
+                Self::new(Code::InvalidState, error).with("nodes", nodes)
+            }
             PoolError::NotFound => Self::new(Code::NotFound, error),
             PoolError::Archived => Self::new(Code::InvalidState, error),
         }

@@ -5,7 +5,7 @@ use axum::{Json, extract::State};
 use super::{Shared, caller::Caller, error::Refusal, input::Input};
 use crate::{
     access::{action::Action, decide::Resource},
-    api::fleet::{CreatePool, ListPools, OnePool, Pool, Pools, UpdatePool},
+    api::fleet::{ArchivePool, CreatePool, ListPools, OnePool, Pool, Pools, UpdatePool},
     clock::Moment,
     fleet::pool,
 };
@@ -59,12 +59,25 @@ pub(super) async fn update(
 pub(super) async fn archive(
     State(app): State<Shared>,
     caller: Caller,
-    Input(request): Input<OnePool>,
+    Input(request): Input<ArchivePool>,
 ) -> Result<Json<Pool>, Refusal> {
     let this = Resource::Pool(&request.tenant_id, Some(&request.pool_id));
     caller.may(Action::PoolAdmin, this).await?;
     let pool = pool::archive(&app.services.db, caller.name(), &request, Moment::now()).await?;
     // Its nodes leave the rollouts that they wait in.
+    app.services.waker.wake();
+    Ok(Json(pool))
+}
+
+pub(super) async fn unarchive(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<OnePool>,
+) -> Result<Json<Pool>, Refusal> {
+    let this = Resource::Pool(&request.tenant_id, Some(&request.pool_id));
+    caller.may(Action::PoolAdmin, this).await?;
+    let pool = pool::unarchive(&app.services.db, caller.name(), &request, Moment::now()).await?;
+    // Its nodes are late for whatever was completed without them.
     app.services.waker.wake();
     Ok(Json(pool))
 }

@@ -154,6 +154,56 @@ async fn an_archived_pool_takes_nobody() {
 }
 
 #[tokio::test]
+async fn a_pool_with_nodes_is_archived_by_force_alone_and_comes_back_with_them() {
+    let server = Server::start();
+    let pool = server.pool("edge").await;
+    let token = join_token(&server, &pool, 2, 60.0).await;
+    let node = joined(&server, &token).await;
+    let this = json!({ "tenantId": "root", "poolId": pool });
+    let refusal = server.refused("pools/archive", this.clone()).await;
+    assert_eq!(
+        (&refusal["code"], &refusal["details"]["nodes"]),
+        (&json!("INVALID_STATE"), &json!(1)),
+        "{refusal}"
+    );
+    let force = json!({ "tenantId": "root", "poolId": pool, "force": true });
+    let archived = server.call("pools/archive", force.clone()).await;
+    assert!(archived["archivedAt"].is_string(), "{archived}");
+    assert_eq!(server.call("pools/archive", force).await, archived);
+    // Its nodes are still counted, and said to be in a pool out of use.
+    let summary = server
+        .call("fleet/summary", json!({ "tenantId": "root" }))
+        .await;
+    assert_eq!(summary["total"]["nodes"], json!(1), "{summary}");
+    assert_eq!(summary["pools"][0]["archivedAt"], archived["archivedAt"]);
+    // Two pools of one name with nodes in both would be mixed up.
+    let again = json!({ "tenantId": "root", "name": "edge" });
+    let refusal = server.refused("pools/create", again).await;
+    assert_eq!(
+        (&refusal["code"], &refusal["details"]["poolId"]),
+        (&json!("CONFLICT"), &json!(pool)),
+        "{refusal}"
+    );
+    let back = server.call("pools/unarchive", this.clone()).await;
+    assert_eq!(back.get("archivedAt"), None);
+    assert_eq!(server.call("pools/unarchive", this).await, back);
+    let (status, answer) = server
+        .call_as(&token, "nodes/join", json!({ "csr": csr() }))
+        .await;
+    assert_eq!(status, 200, "{node}: {answer}");
+}
+
+#[tokio::test]
+async fn an_archived_pool_does_not_come_back_to_a_name_that_is_taken() {
+    let server = Server::start();
+    let this = json!({ "tenantId": "root", "poolId": server.pool("edge").await });
+    server.call("pools/archive", this.clone()).await;
+    server.pool("edge").await;
+    let refusal = server.refused("pools/unarchive", this).await;
+    assert_eq!(refusal["code"], "CONFLICT", "{refusal}");
+}
+
+#[tokio::test]
 async fn a_node_renews_with_its_key_until_it_is_removed() {
     let server = Server::start();
     let pool = server.pool("edge").await;

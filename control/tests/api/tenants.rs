@@ -124,6 +124,7 @@ fn calls(own: &Things, theirs: &Things) -> Vec<(&'static str, Value, String)> {
         ("pools/get", at("poolId", none()), pool),
         ("pools/update", at("poolId", json!({ "name": "x" })), pool),
         ("pools/archive", at("poolId", none()), pool),
+        ("pools/unarchive", at("poolId", none()), pool),
         ("nodes/list", at("poolId", none()), pool),
         ("nodes/get", at("nodeId", none()), node),
         ("nodes/update", at("nodeId", maintenance), node),

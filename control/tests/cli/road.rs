@@ -156,8 +156,33 @@ fn pools_are_found_by_name_changed_and_archived() {
     assert_eq!(updated["policy"]["disruptionBudget"], 0.5);
     let archived = control.json(&["pools", "archive", &id]);
     assert!(archived["archivedAt"].is_string(), "{archived}");
-    let gone = control.run(&["pools", "get", "rim"]).refused(1);
+    assert_eq!(control.id(&["pools", "get", "rim"]), id);
+    let token = ["join-tokens", "create", "--pool", "rim"];
+    let refusal = control.run(&token).refused(1);
+    assert!(refusal.contains("pools unarchive rim"), "{refusal}");
+    let back = control.json(&["pools", "unarchive", "rim"]);
+    assert_eq!(back.get("archivedAt"), None);
+    let gone = control.run(&["pools", "get", "edge"]).refused(1);
     seen("pools_get_unknown", &gone);
+}
+
+#[test]
+fn a_pool_with_nodes_is_archived_by_force_and_says_so_wherever_it_stands() {
+    let control = Control::start();
+    control.ready_for_rollouts();
+    let refusal = control.run(&["pools", "archive", "edge"]).refused(1);
+    assert!(refusal.starts_with("error[INVALID_STATE]: "), "{refusal}");
+    assert!(refusal.contains("--force"), "{refusal}");
+    control.run(&["pools", "archive", "edge", "--force"]).done();
+    for listing in [&["nodes", "list"][..], &["fleet", "summary"]] {
+        let shown = control.run(listing).done();
+        assert!(shown.contains("edge (archived)"), "{shown}");
+    }
+    let refusal = control.run(&["pools", "create", "edge"]).refused(1);
+    assert!(refusal.contains("archived pool pool_"), "{refusal}");
+    control.run(&["pools", "unarchive", "edge"]).done();
+    let shown = control.run(&["fleet", "summary"]).done();
+    assert!(!shown.contains("archived"), "{shown}");
 }
 
 #[test]

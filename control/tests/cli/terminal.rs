@@ -54,6 +54,23 @@ fn ctrl_c_leaves_the_bars_and_says_that_the_rollout_goes_on() {
 }
 
 #[test]
+fn a_pool_with_nodes_is_asked_about_before_it_is_archived() {
+    let control = Control::start();
+    control.ready_for_rollouts();
+    let archive = ["pools", "archive", "edge", "--force"];
+    let question = "Archive the pool edge with 3 nodes in it?";
+    for (keys, code, state) in [("n", 1, "active"), ("y", 0, "archived")] {
+        let mut asked = Terminal::start(control.command(&archive), WIDE);
+        asked.until(question);
+        asked.press(keys);
+        let (ended, screen, _) = asked.ended();
+        assert_eq!(ended, Some(code), "{screen}");
+        let pools = control.run(&["pools", "list"]).done();
+        assert!(pools.contains(state), "{pools}");
+    }
+}
+
+#[test]
 fn an_abort_is_asked_about_and_only_yes_aborts() {
     let control = Control::start();
     let id = control.rollout();

@@ -70,6 +70,11 @@ impl Failure {
             Self::Print(PrintError::Query(_)) => Some(
                 "what was asked of control is done; without --query the whole answer is printed".to_owned(),
             ),
+            Self::ArchivedPool { name } => Some(format!(
+                "`better-compute pools unarchive {}` takes it into use again",
+                printable(name)
+            )),
+            Self::Ambiguous { .. } => Some("give one of these".to_owned()),
             Self::Declined => Some("--yes answers for you".to_owned()),
             Self::Call(CallError::TooLong { .. })
             | Self::Client(_)
@@ -129,6 +134,9 @@ fn refusal_hint(refusal: &Refusal) -> Option<String> {
         )),
         Code::Conflict => detail("rolloutId")
             .map(|id| format!("`better-compute rollouts get {}` shows it", printable(id))),
+        Code::InvalidState if refusal.method == "pools/archive" => Some(
+            "`better-compute nodes list --pool POOL` shows them; --force archives it all the same".to_owned(),
+        ),
         Code::Internal => (!said.contains("log"))
             .then(|| "control's log says more, under the request's id".to_owned()),
         Code::InvalidState | Code::QuotaExceeded | Code::Unsupported => None,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     api::fleet::{ListNodes, Node, Nodes},
-    cli::{exit::Exit, failure::Failure, online::Online, print::Answer},
+    cli::{exit::Exit, failure::Failure, online::{Online, PoolScope}, print::Answer},
 };
 
 /// List nodes and the versions that they run
@@ -34,7 +34,7 @@ pub(in crate::cli) struct List {
 impl List {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
         let pool_id = match &self.pool {
-            Some(pool) => Some(online.pool(pool).await?),
+            Some(pool) => Some(online.pool_in(pool, PoolScope::UsedFirst).await?),
             None => None,
         };
         let request = ListNodes {

@@ -4,7 +4,11 @@ use clap::Args;
 
 use crate::{
     api::fleet::{OnePool, Pool},
-    cli::{exit::Exit, failure::Failure, online::Online},
+    cli::{
+        exit::Exit,
+        failure::Failure,
+        online::{Online, PoolScope},
+    },
 };
 
 /// Show one pool
@@ -19,7 +23,7 @@ impl Get {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
         let request = OnePool {
             tenant_id: online.client.tenant.clone(),
-            pool_id: online.pool(&self.pool).await?,
+            pool_id: online.pool_in(&self.pool, PoolScope::UsedFirst).await?,
         };
         online.show::<Pool>("pools/get", &request).await
     }

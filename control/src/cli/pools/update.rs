@@ -18,7 +18,7 @@ pub(in crate::cli) struct Update {
     /// A new name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// A new share of its nodes that may be disrupted at once, like 0.05 or 5%
+    /// A new share of its nodes that may be disrupted at once, like 0.05 or 5%, rounded down and at least one node
     #[arg(long, value_name = "SHARE", value_parser = shares::share)]
     budget: Option<Share>,
 }

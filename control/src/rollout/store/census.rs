@@ -12,7 +12,7 @@ use crate::{
     api::freeze::{Census, PoolSummary},
     db::{
         Conn, Row,
-        column::{number, parsed},
+        column::{moment_option, number, parsed},
         query,
     },
     rollout::budget::Budget,
@@ -39,7 +39,7 @@ pub(super) use late;
 
 const POOLS: &str = concat!(
     "
-    SELECT p.id, p.name, p.nodes, p.budget_ppm, p.disrupted, coalesce(s.online, 0) AS online,
+    SELECT p.id, p.name, p.archived_at, p.nodes, p.budget_ppm, p.disrupted, coalesce(s.online, 0) AS online,
            coalesce(s.refusing, 0) AS refusing, coalesce(s.on_trial, 0) AS on_trial, coalesce(s.held, 0) AS held,
            coalesce(s.maintenance, 0) AS maintenance, coalesce(l.late, 0) AS late
     FROM pools p
@@ -59,14 +59,14 @@ const POOLS: &str = concat!(
     late!(),
     "
         GROUP BY c.pool_id) l ON l.pool_id = p.id
-    WHERE p.tenant = $1 AND p.archived_at IS NULL ORDER BY p.name, p.id"
+    WHERE p.tenant = $1 AND (p.archived_at IS NULL OR p.nodes > 0) ORDER BY p.name, p.id"
 );
 
 const VERSIONS: &str = "
     SELECT n.pool_id, f.version, count(*) AS nodes FROM nodes n JOIN node_facts f ON f.node_id = n.id
     WHERE n.tenant = $1 AND n.removed_at IS NULL GROUP BY n.pool_id, f.version ORDER BY n.pool_id, f.version";
 
-/// The tenant's pools that are in use, by name; without versions.
+/// The tenant's pools that are in use, and archived ones with nodes, by name; without versions.
 pub(crate) async fn pools(
     conn: &mut Conn,
     tenant: &TenantId,
@@ -91,6 +91,7 @@ fn pool(row: &Row) -> Result<PoolSummary, sqlx::Error> {
     Ok(PoolSummary {
         pool_id: parsed(row, "id")?,
         name: row.try_get("name")?,
+        archived_at: moment_option(row, "archived_at")?,
         concurrency: budget.max(),
         census,
     })
