@@ -93,7 +93,7 @@ pub(crate) async fn begin(
     text: &str,
     now: Moment,
 ) -> Result<(Secret, Subject), TokenError> {
-    let subject = token::authenticate(db, text).await?;
+    let subject = token::authenticate(db, text, now).await?;
     let bearer = Bearer::<TokenId>::parse(text).ok_or(TokenError::Unknown)?;
     let secret = Secret::fresh();
     let mut tx = db.begin().await?;
@@ -141,7 +141,8 @@ pub(crate) async fn find(
     let row = query(
         "SELECT t.tenant, t.subject, t.permissions, s.expires_at
          FROM console_sessions s JOIN api_tokens t ON t.id = s.token_id
-         WHERE s.secret_sha256 = $1 AND s.expires_at > $2 AND t.revoked_at IS NULL",
+         WHERE s.secret_sha256 = $1 AND s.expires_at > $2 AND t.revoked_at IS NULL
+           AND (t.expires_at IS NULL OR t.expires_at > $2)",
     )
     .bind(secret.digest().as_bytes().as_slice())
     .bind(now.millis())
@@ -185,6 +186,7 @@ mod tests {
             tenant_id: "root".parse().unwrap(),
             subject: "alice".to_owned(),
             permissions: vec!["compute:fleet:admin".to_owned()],
+            expires_in_seconds: Some(LIFE.as_secs_f64() * 2.0),
         };
         let made = create(db, "admin", &request, NOW).await.unwrap();
         let one = OneToken {
@@ -213,6 +215,19 @@ mod tests {
         assert!(find(&db, &second, NOW).await.unwrap().is_none());
         let again = begin(&db, &text, NOW).await;
         assert!(matches!(again, Err(TokenError::Unknown)), "{again:?}");
+    }
+
+    #[tokio::test]
+    async fn a_session_ends_with_its_token() {
+        let (db, _dir) = fresh().await;
+        let (_, text) = token(&db).await;
+        let over = NOW.plus(LIFE * 2);
+        let before = over.minus(Duration::from_millis(1));
+        let (secret, _) = begin(&db, &text, before).await.unwrap();
+        assert!(find(&db, &secret, before).await.unwrap().is_some());
+        assert!(find(&db, &secret, over).await.unwrap().is_none());
+        let again = begin(&db, &text, over).await;
+        assert!(matches!(again, Err(TokenError::Expired { .. })), "{again:?}");
     }
 
     #[tokio::test]

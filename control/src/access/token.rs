@@ -3,7 +3,7 @@
 //! Takes a bearer text, gives the subject that holds it. Only digests of secrets are stored; the first token is
 //! written to a file that its owner alone can read.
 
-use std::{collections::BTreeSet, io, path::Path};
+use std::{collections::BTreeSet, io, path::Path, time::Duration};
 
 use bc_protocol::id::{TenantId, TokenId};
 use serde_json::json;
@@ -33,6 +33,15 @@ use crate::{
 /// Longer names would not fit into tables.
 const SUBJECT_CHARS_MAX: usize = 128;
 
+/// A token that works for longer may as well have no end.
+const LIFE_SECONDS_MAX: f64 = 365.0 * 24.0 * 3600.0;
+
+/// How old the time of a token's last use may get before it is written again: a call is no write, but for one an hour.
+const USE_KEPT_EVERY: Duration = Duration::from_secs(60 * 60);
+
+/// How long a call waits for that write: it is worth no more.
+const USE_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Who holds a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
@@ -53,6 +62,12 @@ pub(crate) enum TokenError {
     /// No token of that text. It says no more than that.
     #[error("expected an API token of this control, found one that it does not know")]
     Unknown,
+    /// A token that had an end. Only who holds it is told.
+    #[error("expected an API token that still works, found one that ended at {at}")]
+    Expired {
+        /// When.
+        at: Moment,
+    },
     /// Not a token of this tenant.
     #[error("expected a token of this tenant, found none")]
     NotFound,
@@ -66,9 +81,19 @@ pub(crate) enum TokenError {
     },
     /// A permission that does not exist.
     #[error(
-        "expected permissions of compute:fleet:admin, compute:pool:read, compute:pool:admin and compute:tenant:admin, found another one or none"
+        "expected permissions of compute:fleet:admin, compute:pool:read, compute:pool:admin and compute:tenant:admin, found {}",
+        found.as_ref().map_or_else(|| "none".to_owned(), |word| format!("{word:?}"))
     )]
-    Permission,
+    Permission {
+        /// The first that is none, if any was given.
+        found: Option<String>,
+    },
+    /// A life that is none.
+    #[error("expected more than 0 and at most {LIFE_SECONDS_MAX} seconds, found {found}")]
+    Life {
+        /// The number given.
+        found: f64,
+    },
     /// The first token's file cannot be written.
     #[error("the first token cannot be written to {path}")]
     File {
@@ -80,10 +105,10 @@ pub(crate) enum TokenError {
 }
 
 /// The subject that holds a bearer text.
-pub(crate) async fn authenticate(db: &Db, text: &str) -> Result<Subject, TokenError> {
+pub(crate) async fn authenticate(db: &Db, text: &str, now: Moment) -> Result<Subject, TokenError> {
     let bearer = Bearer::<TokenId>::parse(text).ok_or(TokenError::Unknown)?;
     let row = query(
-        "SELECT tenant, subject, secret_sha256, permissions FROM api_tokens
+        "SELECT tenant, subject, secret_sha256, permissions, expires_at, last_used_at FROM api_tokens
          WHERE id = $1 AND revoked_at IS NULL",
     )
     .bind(bearer.id().as_str())
@@ -93,7 +118,38 @@ pub(crate) async fn authenticate(db: &Db, text: &str) -> Result<Subject, TokenEr
     if !bearer.matches(row.try_get("secret_sha256")?) {
         return Err(TokenError::Unknown);
     }
+    if let Some(at) = moment_option(&row, "expires_at")?.filter(|at| *at <= now) {
+        return Err(TokenError::Expired { at });
+    }
+    let last = moment_option(&row, "last_used_at")?;
+    if last.is_none_or(|last| last.plus(USE_KEPT_EVERY) <= now) {
+        keep_use(db, bearer.id(), now).await;
+    }
     Ok(subject(&row)?)
+}
+
+/// Keeps that a token was used. It is for people who tidy up: where it fails, the call goes on.
+async fn keep_use(db: &Db, id: &TokenId, now: Moment) {
+    let written = async {
+        let mut tx = db.begin().await?;
+        query(
+            "UPDATE api_tokens SET last_used_at = $2
+             WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)",
+        )
+        .bind(id.as_str())
+        .bind(now.millis())
+        .execute(&mut *tx)
+        .await?;
+        tx.commit().await
+    };
+    match tokio::time::timeout(USE_PATIENCE, written).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            let error: &dyn std::error::Error = &error;
+            tracing::debug!(error, %id, "a token's last use is not kept");
+        }
+        Err(_) => tracing::debug!(%id, "a token's last use is not kept: others write"),
+    }
 }
 
 /// Who holds the token of a row.
@@ -127,22 +183,39 @@ pub(crate) async fn create(
         tenant: request.tenant_id.clone(),
         permissions: permissions(request)?,
     };
+    let expires_at = end(request, now)?;
     let bearer = Bearer::fresh(TokenId::random(now.unix_ms(), chance::bits()));
     let mut tx = db.begin().await?;
-    insert(&mut tx, &bearer, &subject, now).await?;
+    insert(&mut tx, &bearer, &subject, (now, expires_at)).await?;
     let draft = Draft {
         kind: "token.created",
         subject: format!("token/{}", bearer.id()),
         tenant: &request.tenant_id,
         actor,
-        data: json!({ "subject": request.subject, "permissions": request.permissions }),
+        data: json!({
+            "subject": request.subject,
+            "permissions": request.permissions,
+            "expiresAt": expires_at,
+        }),
     };
     publish(&mut tx, draft, now);
     tx.commit().await?;
     Ok(NewToken {
         id: bearer.id().clone(),
         token: bearer.reveal(),
+        expires_at,
     })
+}
+
+/// When a token that is asked for stops working.
+fn end(request: &CreateToken, now: Moment) -> Result<Option<Moment>, TokenError> {
+    let Some(found) = request.expires_in_seconds else {
+        return Ok(None);
+    };
+    if found > 0.0 && found <= LIFE_SECONDS_MAX {
+        return Ok(Some(now.plus(Duration::from_secs_f64(found))));
+    }
+    Err(TokenError::Life { found })
 }
 
 /// The tenant's tokens, oldest first.
@@ -197,18 +270,22 @@ fn read(row: &Row) -> Result<Token, sqlx::Error> {
         subject: row.try_get("subject")?,
         permissions: column_json(row, "permissions")?,
         created_at: moment(row, "created_at")?,
+        expires_at: moment_option(row, "expires_at")?,
+        last_used_at: moment_option(row, "last_used_at")?,
         revoked_at: moment_option(row, "revoked_at")?,
     })
 }
 
 /// The permissions that a request is for: at least one, and none that does not exist.
 pub(crate) fn permissions(request: &CreateToken) -> Result<BTreeSet<Action>, TokenError> {
-    let wanted = request.permissions.iter().map(|word| word.parse());
-    let permissions: BTreeSet<Action> = wanted
-        .collect::<Result<_, _>>()
-        .map_err(|_| TokenError::Permission)?;
+    let wanted = request.permissions.iter().map(|word| {
+        word.parse().map_err(|_| TokenError::Permission {
+            found: Some(word.clone()),
+        })
+    });
+    let permissions: BTreeSet<Action> = wanted.collect::<Result<_, _>>()?;
     if permissions.is_empty() {
-        return Err(TokenError::Permission);
+        return Err(TokenError::Permission { found: None });
     }
     Ok(permissions)
 }
@@ -231,7 +308,7 @@ pub(crate) async fn ensure_first(db: &Db, data_dir: &Path, now: Moment) -> Resul
         permissions: Action::ALL.into(),
     };
     let bearer = Bearer::fresh(TokenId::random(now.unix_ms(), chance::bits()));
-    insert(&mut tx, &bearer, &subject, now).await?;
+    insert(&mut tx, &bearer, &subject, (now, None)).await?;
     let path = data_dir.join("admin.token");
     // The file comes first: a token that works and that nobody knows would keep the next start from making another.
     files::replace_private(&path, format!("{}\n", bearer.reveal()).as_bytes()).map_err(
@@ -249,12 +326,12 @@ async fn insert(
     tx: &mut Tx,
     bearer: &Bearer<TokenId>,
     subject: &Subject,
-    now: Moment,
+    (now, expires_at): (Moment, Option<Moment>),
 ) -> Result<(), sqlx::Error> {
     let permissions: Vec<String> = subject.permissions.iter().map(Action::to_string).collect();
     query(
-        "INSERT INTO api_tokens (id, tenant, subject, secret_sha256, permissions, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6)",
+        "INSERT INTO api_tokens (id, tenant, subject, secret_sha256, permissions, created_at, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
     )
     .bind(bearer.id().as_str())
     .bind(subject.tenant.as_str())
@@ -262,7 +339,90 @@ async fn insert(
     .bind(bearer.digest().as_bytes().as_slice())
     .bind(json!(permissions).to_string())
     .bind(now.millis())
+    .bind(expires_at.map(Moment::millis))
     .execute(&mut **tx)
     .await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{TokenError, USE_KEPT_EVERY, authenticate, create, list};
+    use crate::{
+        api::fleet::CreateToken,
+        clock::Moment,
+        db::{Db, tests::fresh},
+    };
+
+    const NOW: Moment = Moment::from_millis(1_700_000_000_000);
+
+    fn request(expires_in_seconds: Option<f64>) -> CreateToken {
+        CreateToken {
+            tenant_id: "root".parse().unwrap(),
+            subject: "alice".to_owned(),
+            permissions: vec!["compute:pool:read".to_owned()],
+            expires_in_seconds,
+        }
+    }
+
+    async fn last_use(db: &Db) -> Option<Moment> {
+        let tokens = list(db, &"root".parse().unwrap()).await.unwrap();
+        tokens.first().unwrap().last_used_at
+    }
+
+    #[tokio::test]
+    async fn a_token_with_an_end_works_until_then() {
+        let (db, _dir) = fresh().await;
+        let made = create(&db, "admin", &request(Some(60.0)), NOW)
+            .await
+            .unwrap();
+        let end = NOW.plus(Duration::from_secs(60));
+        assert_eq!(made.expires_at, Some(end));
+        let just = end.minus(Duration::from_millis(1));
+        authenticate(&db, &made.token, just).await.unwrap();
+        let over = authenticate(&db, &made.token, end).await;
+        assert!(matches!(over, Err(TokenError::Expired { at }) if at == end), "{over:?}");
+        // Who does not hold it learns nothing of its end.
+        let guess = format!("{}.x", made.id);
+        let unknown = authenticate(&db, &guess, end).await;
+        assert!(matches!(unknown, Err(TokenError::Unknown)), "{unknown:?}");
+    }
+
+    #[tokio::test]
+    async fn a_life_is_more_than_nothing_and_at_most_a_year() {
+        let (db, _dir) = fresh().await;
+        for found in [0.0, -1.0, f64::NAN, f64::INFINITY, 31_536_001.0] {
+            let refused = create(&db, "admin", &request(Some(found)), NOW).await;
+            assert!(matches!(refused, Err(TokenError::Life { .. })), "{found}");
+        }
+        create(&db, "admin", &request(Some(31_536_000.0)), NOW)
+            .await
+            .unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_last_use_is_kept_once_an_hour() {
+        let (db, _dir) = fresh().await;
+        let made = create(&db, "admin", &request(None), NOW).await.unwrap();
+        assert_eq!(last_use(&db).await, None);
+        let soon = NOW.plus(USE_KEPT_EVERY).minus(Duration::from_millis(1));
+        let later = NOW.plus(USE_KEPT_EVERY);
+        for (at, kept) in [(NOW, NOW), (soon, NOW), (later, later)] {
+            authenticate(&db, &made.token, at).await.unwrap();
+            assert_eq!(last_use(&db).await, Some(kept));
+        }
+    }
+
+    #[test]
+    fn a_permission_that_is_none_is_named() {
+        let mut wrong = request(None);
+        wrong.permissions.push("compute:pool:write".to_owned());
+        let said = super::permissions(&wrong).unwrap_err().to_string();
+        assert!(said.ends_with(", found \"compute:pool:write\""), "{said}");
+        wrong.permissions.clear();
+        let said = super::permissions(&wrong).unwrap_err().to_string();
+        assert!(said.ends_with(", found none"), "{said}");
+    }
 }

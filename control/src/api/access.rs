@@ -41,6 +41,12 @@ pub(crate) struct Token {
     pub permissions: Vec<String>,
     /// When it was made.
     pub created_at: Moment,
+    /// When it stops working; absent: when it is revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Moment>,
+    /// When it was last used, to within an hour; absent: not yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used_at: Option<Moment>,
     /// When it was revoked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Moment>,

@@ -353,6 +353,9 @@ pub(crate) struct CreateToken {
     pub subject: String,
     /// What it allows, such as `compute:pool:read`.
     pub permissions: Vec<String>,
+    /// For how long it works, in seconds, at most a year; absent: until it is revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_seconds: Option<f64>,
 }
 
 /// `tokens.create`'s answer.
@@ -364,4 +367,7 @@ pub(crate) struct NewToken {
     pub id: TokenId,
     /// The bearer form; shown once.
     pub token: String,
+    /// When it stops working; absent: when it is revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Moment>,
 }

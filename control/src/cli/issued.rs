@@ -63,7 +63,7 @@ impl Prepared {
         let Some((path, file)) = self.file else {
             return print(printer, &answer);
         };
-        file.write(format!("{}\n", answer.value.token()).as_bytes())
+        file.write_new(format!("{}\n", answer.value.token()).as_bytes())
             .map_err(|source| Failure::Write { path, source })?;
         if let Value::Object(fields) = &mut answer.raw {
             fields.remove("token");

@@ -69,9 +69,21 @@ impl PrivateFile {
         self.staged.write_all(bytes)?;
         self.staged.as_file().sync_all()?;
         self.staged.persist(&self.path)?;
-        // The rename itself is lost with the folder's page unless that is flushed too.
-        File::open(folder(&self.path))?.sync_all()
+        sync_folder_of(&self.path)
     }
+
+    /// As [`write`](Self::write), and never over a file that somebody else has put there meanwhile.
+    pub(super) fn write_new(mut self, bytes: &[u8]) -> io::Result<()> {
+        self.staged.write_all(bytes)?;
+        self.staged.as_file().sync_all()?;
+        self.staged.persist_noclobber(&self.path)?;
+        sync_folder_of(&self.path)
+    }
+}
+
+/// The rename itself is lost with the folder's page unless that is flushed too.
+fn sync_folder_of(path: &Path) -> io::Result<()> {
+    File::open(folder(path))?.sync_all()
 }
 
 /// The folder of a file that may be named without one.
@@ -111,6 +123,18 @@ mod tests {
             .unwrap();
         PrivateFile::prepare(&path).unwrap().write(b"x").unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_new_file_replaces_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let (first, second) = (PrivateFile::prepare(&path), PrivateFile::prepare(&path));
+        first.unwrap().write_new(b"first").unwrap();
+        let refused = second.unwrap().write_new(b"second").unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(Secret::read(&path).unwrap().expose(), "first");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1);
     }
 
     #[test]

@@ -39,7 +39,10 @@ impl TokensCommand {
 
 impl View for NewToken {
     fn sheet(&self, _detail: Detail) -> Sheet {
-        Sheet::fields(vec![("id", Cell::new(&self.id))])
+        let mut fields = vec![("id", Cell::new(&self.id))];
+        let end = self.expires_at.map(second);
+        fields.extend(end.map(|end| ("expires", Cell::new(end))));
+        Sheet::fields(fields)
     }
 
     fn names(&self) -> Vec<String> {
@@ -60,6 +63,8 @@ impl View for Token {
             ("subject", Cell::new(&self.subject)),
             ("permissions", Cell::new(self.permissions.join(" "))),
             ("created", Cell::new(second(self.created_at))),
+            ("expires", Cell::optional(self.expires_at.map(second))),
+            ("last used", Cell::optional(self.last_used_at.map(second))),
             ("revoked", Cell::optional(self.revoked_at.map(second))),
         ])
     }
@@ -70,18 +75,23 @@ impl View for Token {
 }
 
 impl View for Tokens {
-    fn sheet(&self, _detail: Detail) -> Sheet {
+    fn sheet(&self, detail: Detail) -> Sheet {
+        let brief = ["ID", "SUBJECT", "PERMISSIONS", "EXPIRES", "LAST USED", "REVOKED"];
         let rows = self.tokens.iter().map(|token| {
-            vec![
+            let mut row = vec![
                 Cell::new(&token.id),
                 Cell::new(&token.subject),
                 Cell::new(token.permissions.join(" ")),
-                Cell::new(second(token.created_at)),
+                Cell::optional(token.expires_at.map(second)),
+                Cell::optional(token.last_used_at.map(second)),
                 Cell::optional(token.revoked_at.map(second)),
-            ]
+            ];
+            if detail == Detail::Wide {
+                row.push(Cell::new(second(token.created_at)));
+            }
+            row
         });
-        let header = ["ID", "SUBJECT", "PERMISSIONS", "CREATED", "REVOKED"];
-        Sheet::rows(&header, rows.collect())
+        Sheet::rows(&detail.columns(&brief, &["CREATED"]), rows.collect())
     }
 
     fn names(&self) -> Vec<String> {

@@ -109,7 +109,7 @@ async fn extract(request: Request, app: &Shared) -> Result<Unsigned, Failure> {
 
 async fn begin(app: &Shared, from: Origin, text: &str) -> Result<session::Secret, ErrorObject> {
     let db = &app.services.db;
-    let subject = match token::authenticate(db, text).await {
+    let subject = match token::authenticate(db, text, Moment::now()).await {
         Ok(subject) => subject,
         Err(error @ TokenError::Unknown) => {
             app.count_wrong_token(from, text)?;
@@ -129,7 +129,7 @@ fn refused(next: &str, error: &ErrorObject) -> Response {
     let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let problem = match error.code {
         Code::Unauthenticated => {
-            "This control does not know that token: it was mistyped, or it has been revoked."
+            "This control does not know that token: it was mistyped, it has been revoked, or its time is over."
                 .to_owned()
         }
         Code::AccessDenied => format!(

@@ -42,6 +42,7 @@ const HISTORY: &[Step] = &[
     step!("rollout/0005_packs"),
     step!("access/0001_sessions"),
     step!("rollout/0006_troubles"),
+    step!("access/0002_tokens"),
 ];
 
 /// How many there are.

@@ -15,6 +15,7 @@ use crate::{
         token::{self, Subject, TokenError},
     },
     api::error::{Code, ErrorObject},
+    clock::Moment,
     metrics::Quota,
 };
 
@@ -33,7 +34,7 @@ impl Caller {
 
     /// Whether the token is still the one that it was: for connections that last.
     pub(super) async fn is_still_known(&self) -> bool {
-        let subject = token::authenticate(&self.app.services.db, &self.token).await;
+        let subject = token::authenticate(&self.app.services.db, &self.token, Moment::now()).await;
         subject.is_ok_and(|subject| subject == self.subject)
     }
 
@@ -48,7 +49,7 @@ impl FromRequestParts<Shared> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Refusal> {
         let BearerText(text) = BearerText::from_request_parts(parts, app).await?;
-        match token::authenticate(&app.services.db, &text).await {
+        match token::authenticate(&app.services.db, &text, Moment::now()).await {
             Ok(subject) => Ok(Self {
                 subject,
                 token: text.into(),

@@ -101,9 +101,13 @@ impl From<TokenError> for ErrorObject {
         match error {
             TokenError::Sql(_) | TokenError::File { .. } => Self::internal(&error),
             TokenError::Unknown => Self::new(Code::Unauthenticated, error),
+            TokenError::Expired { .. } => {
+                Self::new(Code::Unauthenticated, error).with("reason", "expired")
+            }
             TokenError::NotFound => Self::new(Code::NotFound, error),
             TokenError::Subject { .. } => Self::invalid("subject", error),
-            TokenError::Permission => Self::invalid("permissions", error),
+            TokenError::Life { .. } => Self::invalid("expiresInSeconds", error),
+            TokenError::Permission { .. } => Self::invalid("permissions", error),
         }
     }
 }

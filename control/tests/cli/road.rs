@@ -91,14 +91,23 @@ fn a_token_is_printed_once_and_alone_or_goes_to_a_file() {
         assert_eq!(printed.out.lines().count(), 1, "{printed:?}");
         assert!(printed.out.contains('.'), "{printed:?}");
 
-        let file = control.home.text("token");
+        let file = control.home.text(line.split_once(' ').unwrap().0);
         let line = format!("{line} --out {file}").replace("g1", "g2");
         let kept = control.json(&line.split(' ').collect::<Vec<_>>());
         let written = fs::read_to_string(&file).unwrap();
         let id = kept["id"].as_str().unwrap();
         assert!(written.starts_with(id), "{kept} {written}");
         assert_eq!(kept.get("token"), None);
+        // A second call would lose the first one's token, and refuses before it makes another.
+        let line = line.replace("g2", "g3");
+        let refusal = control
+            .run(&line.split(' ').collect::<Vec<_>>())
+            .refused(1);
+        assert!(refusal.contains("found one"), "{refusal}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), written);
     }
+    let tokens = control.json(&["tokens", "list"]);
+    assert_eq!(tokens["tokens"].as_array().unwrap().len(), 3, "{tokens}");
     let gateways = control.run(&["gateways", "list", "-o", "wide"]).done();
     assert!(gateways.contains("not enrolled yet"), "{gateways}");
 }

@@ -1,11 +1,13 @@
 //! `tokens create`.
 
+use std::time::Duration;
+
 use clap::{Args, builder::PossibleValuesParser};
 
 use crate::{
     access::action::Action,
     api::fleet::{CreateToken, NewToken},
-    cli::{dry::DryRun, exit::Exit, failure::Failure, issued::Destination, online::Online},
+    cli::{dry::DryRun, exit::Exit, failure::Failure, issued::Destination, online::Online, span},
 };
 
 /// Make an API token that allows what you say, and nothing else
@@ -20,6 +22,9 @@ pub(in crate::cli) struct Create {
     /// What it allows; may be given several times
     #[arg(long = "permission", value_name = "PERMISSION", required = true, value_parser = permissions())]
     permissions: Vec<String>,
+    /// For how long it works, at most a year; without it, until it is revoked
+    #[arg(long, value_name = "DURATION", value_parser = span::token_life)]
+    expires: Option<Duration>,
     #[command(flatten)]
     destination: Destination,
     #[command(flatten)]
@@ -36,6 +41,7 @@ impl Create {
             tenant_id: online.client.tenant.clone(),
             subject: self.subject,
             permissions: self.permissions,
+            expires_in_seconds: self.expires.map(|life| life.as_secs_f64()),
         };
         if self.dry_run.is_wanted() {
             return DryRun::show(online, "tokens/create", &request);
