@@ -3,6 +3,7 @@
 //! One text of SQL for SQLite and PostgreSQL: statements are [`query()`]s, rows are [`Row`]s, and what runs them knows
 //! which of the two it is. Nothing outside of this folder does.
 
+pub(crate) mod away;
 pub(crate) mod bulk;
 pub(crate) mod column;
 mod conn;

@@ -6,6 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use crate::db::away;
+
+/// A database that is started again is there in seconds.
+const RETRY_AFTER_SECONDS: u32 = 5;
+
 /// What went wrong, as a word that programs can decide by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -28,6 +33,8 @@ pub(crate) enum Code {
     Unsupported,
     /// The server's own fault.
     Internal,
+    /// The database does not answer just now; the details say when to come again.
+    Unavailable,
 }
 
 impl Code {
@@ -42,6 +49,7 @@ impl Code {
             Self::QuotaExceeded => 429,
             Self::Internal => 500,
             Self::Unsupported => 501,
+            Self::Unavailable => 503,
         }
     }
 
@@ -57,6 +65,7 @@ impl Code {
             Self::QuotaExceeded => "QUOTA_EXCEEDED",
             Self::Unsupported => "UNSUPPORTED",
             Self::Internal => "INTERNAL",
+            Self::Unavailable => "UNAVAILABLE",
         }
     }
 }
@@ -117,12 +126,24 @@ impl ErrorObject {
         self
     }
 
-    /// The server's own fault. What it was goes to the log; the caller gets the request's id to quote.
+    /// The server's own fault, or its database's. What it was goes to the log; the caller gets the request's id to quote.
     pub(crate) fn internal(error: &(dyn Error + 'static)) -> Self {
         tracing::error!(error, "a request failed");
+        if away::is_away(error) {
+            return Self::unavailable();
+        }
         Self::new(
             Code::Internal,
             "the server failed to answer; its log tells more under this request's id",
         )
+    }
+
+    /// The database does not answer. Nothing that was asked for is done.
+    pub(crate) fn unavailable() -> Self {
+        Self::new(
+            Code::Unavailable,
+            "control's database does not answer just now",
+        )
+        .with("retryAfterSeconds", RETRY_AFTER_SECONDS)
     }
 }

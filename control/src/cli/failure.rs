@@ -245,6 +245,7 @@ fn call_exit(error: &CallError) -> Exit {
             | Code::QuotaExceeded
             | Code::Unsupported
             | Code::Internal => Exit::Failed,
+            Code::Unavailable => Exit::Unreachable,
         },
         CallError::NotReached { .. }
         | CallError::Silent { .. }

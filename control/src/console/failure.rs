@@ -104,6 +104,10 @@ fn refused(error: &ErrorObject) -> Response {
         ),
         Code::QuotaExceeded => ("Too often", "Wait a moment and try again."),
         Code::Unsupported => ("Not available", "This control cannot do that."),
+        Code::Unavailable => (
+            "Not now",
+            "Nodes run on meanwhile. Look again in a moment; the service's log says why.",
+        ),
         Code::Internal => (
             "Something went wrong",
             "Nothing is known to have changed. The service's log has the details.",

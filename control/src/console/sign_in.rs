@@ -146,7 +146,8 @@ fn refused(next: &str, error: &ErrorObject) -> Response {
         | Code::Conflict
         | Code::InvalidState
         | Code::Unsupported
-        | Code::Internal => error.message.clone(),
+        | Code::Internal
+        | Code::Unavailable => error.message.clone(),
     };
     shown(status, next, Some(problem))
 }

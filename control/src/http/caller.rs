@@ -1,5 +1,7 @@
 //! Who calls, and whether he may.
 
+use std::time::Duration;
+
 use axum::{
     extract::FromRequestParts,
     http::{header, request::Parts},
@@ -18,6 +20,10 @@ use crate::{
     clock::Moment,
     metrics::Quota,
 };
+
+/// How long a call waits for the database's first word. A look at one row takes a millisecond; a database that is down
+/// keeps its callers for much longer.
+pub(super) const DATABASE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The holder of a valid API token. Extracted before the body: strangers' bodies are not read.
 pub(super) struct Caller {
@@ -49,7 +55,12 @@ impl FromRequestParts<Shared> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Refusal> {
         let BearerText(text) = BearerText::from_request_parts(parts, app).await?;
-        match token::authenticate(&app.services.db, &text, Moment::now()).await {
+        let known = token::authenticate(&app.services.db, &text, Moment::now());
+        // Every call of the API begins here, so that this bounds how long one waits for a database that is away.
+        let Ok(known) = tokio::time::timeout(DATABASE_PATIENCE, known).await else {
+            return Err(ErrorObject::unavailable().into());
+        };
+        match known {
             Ok(subject) => Ok(Self {
                 subject,
                 token: text.into(),

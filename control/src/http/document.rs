@@ -56,7 +56,7 @@ impl Access {
 
     /// What every method of this kind may answer beside its own refusals.
     fn codes(self) -> &'static [Code] {
-        const NAMED: [Code; 9] = [
+        const NAMED: [Code; 10] = [
             Code::InvalidInput,
             Code::Unauthenticated,
             Code::AccessDenied,
@@ -66,6 +66,7 @@ impl Access {
             Code::QuotaExceeded,
             Code::Unsupported,
             Code::Internal,
+            Code::Unavailable,
         ];
         match self {
             Self::ApiToken | Self::OneUseToken | Self::Anybody => &NAMED,

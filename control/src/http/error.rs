@@ -30,7 +30,7 @@ pub(super) struct Refused(pub(super) ErrorObject);
 impl Refusal {
     /// The body that carries an error.
     pub(super) fn body(mut error: ErrorObject, request_id: &str) -> Vec<u8> {
-        if error.code == Code::Internal {
+        if matches!(error.code, Code::Internal | Code::Unavailable) {
             error = error.with("requestId", request_id);
         }
         // An error object of texts and numbers always has a JSON form.

@@ -9,8 +9,9 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
-use super::Shared;
+use super::{Shared, caller::DATABASE_PATIENCE};
 use crate::clock::Moment;
 
 /// Alive: it answers.
@@ -23,7 +24,8 @@ const ROUND_AGE_MAX: Duration = Duration::from_secs(120);
 
 /// Ready: its database answers with this build's schema, and the controller moves.
 pub(super) async fn readyz(State(app): State<Shared>) -> Response {
-    let schema = app.services.db.is_migrated().await;
+    let schema = timeout(DATABASE_PATIENCE, app.services.db.is_migrated()).await;
+    let schema = schema.unwrap_or(Err(sqlx::Error::PoolTimedOut));
     let now = Moment::now();
     let age = app.services.metrics.since_last_round(now);
     // The first round ends a moment after the start.

@@ -6,7 +6,10 @@ use reqwest::StatusCode;
 use serde_json::Value;
 use url::Url;
 
-use crate::{api::error::ErrorObject, cli::limits::ANSWER_BYTES_MAX};
+use crate::{
+    api::error::{Code, ErrorObject},
+    cli::limits::ANSWER_BYTES_MAX,
+};
 
 /// Why a call has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -68,8 +71,8 @@ impl CallError {
             | Self::Silent { .. }
             | Self::Lost { .. }
             | Self::Gateway { .. } => true,
-            Self::Refused { .. }
-            | Self::Redirected { .. }
+            Self::Refused { refusal } => refusal.object.code == Code::Unavailable,
+            Self::Redirected { .. }
             | Self::Foreign { .. }
             | Self::Misunderstood { .. }
             | Self::TooLong { .. } => false,

@@ -139,6 +139,9 @@ fn refusal_hint(refusal: &Refusal) -> Option<String> {
         ),
         Code::Internal => (!said.contains("log"))
             .then(|| "control's log says more, under the request's id".to_owned()),
+        Code::Unavailable => Some(
+            "nodes run on meanwhile; `better-compute doctor` looks again, and control's log says why".to_owned(),
+        ),
         Code::InvalidState | Code::QuotaExceeded | Code::Unsupported => None,
     }
 }
