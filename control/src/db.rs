@@ -153,6 +153,20 @@ pub(crate) enum DbError {
     /// It cannot be opened, or a statement failed.
     #[error("the database cannot be opened")]
     Sql(#[from] sqlx::Error),
+    /// The server cannot be reached, or does not let us in.
+    #[error("the database {database} at {at} cannot be opened by {user}: {problem}{mend}")]
+    Refused {
+        /// Where the server is.
+        at: String,
+        /// Which of its databases.
+        database: String,
+        /// As whom.
+        user: String,
+        /// What it said.
+        problem: String,
+        /// What to do, where that is known.
+        mend: &'static str,
+    },
     /// The schema cannot be brought up to date.
     #[error("the database's schema cannot be brought up to this build's")]
     Migrate(#[from] MigrateError),

@@ -3,8 +3,9 @@
 //! Takes bytes, leaves the old file or the new one, never a mix, readable by the owner alone.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Write as _},
+    os::unix::fs::PermissionsExt as _,
     path::Path,
 };
 
@@ -27,4 +28,11 @@ pub(crate) fn read_if_present(path: &Path) -> io::Result<Option<String>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The mode of a file that others than its owner can read or write. What is no file, such as `/dev/null`, keeps nothing.
+pub(crate) fn open_to_others(path: &Path) -> Option<u32> {
+    let found = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    let mode = found.permissions().mode() & 0o777;
+    (mode & 0o077 != 0).then_some(mode)
 }

@@ -2,6 +2,7 @@
 
 mod downloads;
 mod tables;
+mod written;
 
 use std::{
     net::SocketAddr,
@@ -39,13 +40,16 @@ pub(super) struct File {
     database_url: Option<String>,
     database_password_file: Option<PathBuf>,
     database_connections: Option<u32>,
+    #[serde(deserialize_with = "written::address")]
     listen: SocketAddr,
     base_url: Option<Url>,
+    #[serde(deserialize_with = "written::address")]
     link_listen: SocketAddr,
     link_url: Option<Url>,
     #[serde(default)]
     behind_proxy: bool,
     downloads_url: Option<Url>,
+    #[serde(default, deserialize_with = "written::address_if_any")]
     metrics_listen: Option<SocketAddr>,
     tls: Option<TlsTable>,
     release: ReleaseTable,
@@ -99,6 +103,7 @@ impl Default for RolloutTable {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct CertificateTable {
+    #[serde(deserialize_with = "written::span")]
     certificate_lifetime: Option<String>,
 }
 
@@ -164,18 +169,41 @@ impl File {
         Err(Wrong::value("listen", rule, self.listen))
     }
 
+    /// Of two that listen at one address, the second would fail when it starts.
+    fn check_apart(&self) -> Result<(), Wrong> {
+        let listeners = [
+            ("listen", Some(self.listen)),
+            ("link_listen", Some(self.link_listen)),
+            ("metrics_listen", self.metrics_listen),
+        ];
+        let mut taken: Vec<SocketAddr> = Vec::new();
+        for (key, address) in listeners {
+            let Some(address) = address else {
+                continue;
+            };
+            if taken.iter().any(|other| collide(*other, address)) {
+                let expected = "an address that neither listen nor link_listen has";
+                return Err(Wrong::value(key, expected, address));
+            }
+            taken.push(address);
+        }
+        Ok(())
+    }
+
+    fn check_urls(&self) -> Result<(), Wrong> {
+        check_url("base_url", self.base_url.as_ref(), HTTP)?;
+        check_url("downloads_url", self.downloads_url.as_ref(), HTTP)?;
+        check_url("link_url", self.link_url.as_ref(), LINK)?;
+        match self.link_url.as_ref().filter(|url| url.path() != "/link") {
+            Some(url) => Err(Wrong::value("link_url", LINK.expected, url)),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn checked(self) -> Result<Config, Wrong> {
         self.check_listen()?;
-        check_url("base_url", self.base_url.as_ref(), &["http", "https"])?;
-        check_url(
-            "downloads_url",
-            self.downloads_url.as_ref(),
-            &["http", "https"],
-        )?;
-        check_url("link_url", self.link_url.as_ref(), &["wss"])?;
-        if let Some(url) = self.link_url.as_ref().filter(|url| url.path() != "/link") {
-            return Err(Wrong::value("link_url", "wss://HOST:PORT/link", url));
-        }
+        self.check_apart()?;
+        self.check_urls()?;
         let source = self.downloads.checked()?;
         if source.is_none() && self.downloads_url.is_none() {
             return Err(Wrong::value(
@@ -251,11 +279,34 @@ fn database(
     Ok(database.with_connections(connections))
 }
 
-fn check_url(key: &'static str, url: Option<&Url>, schemes: &[&str]) -> Result<(), Wrong> {
+/// Whether two sockets cannot listen side by side. Port 0 is whichever is free.
+fn collide(one: SocketAddr, other: SocketAddr) -> bool {
+    let everywhere = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() != 0 && one.port() == other.port() && (one.ip() == other.ip() || everywhere)
+}
+
+/// A kind of address, and how people write one.
+#[derive(Clone, Copy)]
+struct Kind {
+    schemes: &'static [&'static str],
+    expected: &'static str,
+}
+
+const HTTP: Kind = Kind {
+    schemes: &["http", "https"],
+    expected: "an https or http address with a host and no user, query or fragment",
+};
+
+const LINK: Kind = Kind {
+    schemes: &["wss"],
+    expected: "wss://HOST:PORT/link",
+};
+
+fn check_url(key: &'static str, url: Option<&Url>, kind: Kind) -> Result<(), Wrong> {
     let Some(url) = url else {
         return Ok(());
     };
-    let plain = schemes.contains(&url.scheme())
+    let plain = kind.schemes.contains(&url.scheme())
         && url.has_host()
         && url.username().is_empty()
         && url.password().is_none()
@@ -264,9 +315,5 @@ fn check_url(key: &'static str, url: Option<&Url>, schemes: &[&str]) -> Result<(
     if plain {
         return Ok(());
     }
-    Err(Wrong::value(
-        key,
-        "an address with a host and no user, query or fragment",
-        url,
-    ))
+    Err(Wrong::value(key, kind.expected, url))
 }

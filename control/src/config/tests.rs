@@ -104,6 +104,58 @@ fn what_breaks_a_rule_is_refused_by_its_key() {
 }
 
 #[test]
+fn a_refusal_says_how_the_value_is_written() {
+    for (change, expected) in [
+        (
+            "link_url = \"https://x:1/link\"",
+            "link_url: expected wss://HOST:PORT/link, found https://x:1/link",
+        ),
+        (
+            "base_url = \"ftp://x\"",
+            "base_url: expected an https or http address",
+        ),
+        (
+            "listen = \"28443\"",
+            "invalid value: string \"28443\", expected an address with a port, like \"127.0.0.1:8443\"",
+        ),
+        (
+            "metrics_listen = 9090",
+            "invalid type: integer `9090`, expected an address with a port",
+        ),
+        (
+            "metrics_listen = \"127.0.0.1:8080\"",
+            "metrics_listen: expected an address that neither listen nor link_listen has, found 127.0.0.1:8080",
+        ),
+        (
+            "metrics_listen = \"127.0.0.1:8443\"",
+            "metrics_listen: expected an address that neither",
+        ),
+        (
+            "nodes.certificate_lifetime = 30",
+            "invalid type: integer `30`, expected a duration in quotes, like \"30d\"",
+        ),
+        (
+            "nodes.certificate_lifetime = \"30\"",
+            "nodes.certificate_lifetime: expected a duration like 30d",
+        ),
+    ] {
+        let refusal = refusal(change);
+        assert!(refusal.contains(expected), "{change}: {refusal}");
+    }
+}
+
+#[test]
+fn free_ports_and_other_addresses_do_not_collide() {
+    for change in [
+        "metrics_listen = \"127.0.0.1:0\"",
+        "metrics_listen = \"127.0.0.2:8080\"",
+        "listen = \"127.0.0.1:0\"\nlink_listen = \"127.0.0.1:0\"",
+    ] {
+        Config::parse(&file(change), Path::new("control.toml")).unwrap();
+    }
+}
+
+#[test]
 fn the_database_is_a_file_or_a_server() {
     let location = |change: &str| {
         let config = Config::parse(&file(change), Path::new("control.toml")).unwrap();

@@ -7,6 +7,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use sqlx::{
     Connection as _, PgConnection, PgPool,
+    error::DatabaseError,
     postgres::{PgConnectOptions, PgPoolOptions, PgSslMode},
 };
 
@@ -50,6 +51,11 @@ const STATEMENTS_KEPT: usize = 400;
 /// A connection that lay idle for no longer is not asked whether the server is still there: each such question is a way
 /// there and back before every transaction.
 const ASKED_AFTER: Duration = Duration::from_secs(1);
+
+/// What a server says to a wrong password, or to none.
+const WRONG_PASSWORD: &str = "28P01";
+
+const PASSWORD_MEND: &str = "; the password is what the file of database_password_file holds";
 
 /// Where a server is, and how many connections to keep.
 #[derive(Clone)]
@@ -104,6 +110,27 @@ impl Server {
             ])
     }
 
+    /// Why it cannot be opened, once, and with what was asked for.
+    fn refused(&self, error: &sqlx::Error) -> DbError {
+        let options = &self.options;
+        let at = options.get_socket().map_or_else(
+            || format!("{}:{}", options.get_host(), options.get_port()),
+            |socket| socket.display().to_string(),
+        );
+        let user = options.get_username().to_owned();
+        let told = error.as_database_error();
+        let code = told.and_then(DatabaseError::code);
+        let is_password = code.is_some_and(|code| code.as_ref() == WRONG_PASSWORD);
+        DbError::Refused {
+            at,
+            // PostgreSQL takes the user's name for the database's, where none is given.
+            database: options.get_database().unwrap_or(&user).to_owned(),
+            user,
+            problem: told.map_or_else(|| error.to_string(), |told| told.message().to_owned()),
+            mend: if is_password { PASSWORD_MEND } else { "" },
+        }
+    }
+
     fn pool(&self) -> PgPoolOptions {
         PgPoolOptions::new()
             .max_connections(self.connections_max)
@@ -135,7 +162,9 @@ impl fmt::Debug for Server {
 pub(super) async fn open(server: &Server) -> Result<(PgPool, PgPool), DbError> {
     // Without time-outs: a step of the schema's history may take long. Of several processes that start at once, one takes
     // the steps and the others wait for it.
-    let mut conn = PgConnection::connect_with(&server.options).await?;
+    let mut conn = PgConnection::connect_with(&server.options)
+        .await
+        .map_err(|error| server.refused(&error))?;
     check_version(&mut conn).await?;
     migrations::postgres().run(&mut conn).await?;
     conn.close().await?;
@@ -165,7 +194,17 @@ fn new_enough(number: i64, found: String) -> Result<(), DbError> {
 
 #[cfg(test)]
 mod tests {
-    use super::new_enough;
+    use super::{Server, new_enough};
+
+    #[test]
+    fn a_server_that_is_not_there_is_named_with_what_was_asked_of_it() {
+        let server = Server::parse("postgres://bc:secret@127.0.0.1:5433/fleet").unwrap();
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let said = server.refused(&sqlx::Error::Io(refused)).to_string();
+        let whole = "the database fleet at 127.0.0.1:5433 cannot be opened by bc: ";
+        assert!(said.starts_with(whole), "{said}");
+        assert!(!said.contains("secret"), "{said}");
+    }
 
     #[test]
     fn servers_before_fifteen_are_refused_by_their_version() {

@@ -83,11 +83,11 @@ impl Authority {
         );
         let found = (read(&pem_path)?, read(&key_path)?);
         let (pem, key) = match found {
-            (Some(pem), Some(key)) => (pem, KeyPair::from_pem(&key)?),
+            (Some(pem), Some(key)) => (pem, key_pair(&key, &key_path)?),
             // The key is written first: where only it is there, the start before this one was cut short.
             (None, key) => {
                 let key = match key {
-                    Some(key) => KeyPair::from_pem(&key)?,
+                    Some(key) => key_pair(&key, &key_path)?,
                     None => KeyPair::generate()?,
                 };
                 write(&key_path, &key.serialize_pem())?;
@@ -206,8 +206,22 @@ pub(crate) enum AuthorityError {
         /// Where it should be.
         path: PathBuf,
     },
+    /// The key is none.
+    #[error(
+        "expected the authority's key in {}, found something else: take it from the backup",
+        path.display()
+    )]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: rcgen::Error,
+    },
     /// The certificate is none.
-    #[error("expected a certificate in {}, found something else", path.display())]
+    #[error(
+        "expected the authority's certificate in {}, found something else: take it from the backup",
+        path.display()
+    )]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -221,6 +235,18 @@ pub(crate) enum AuthorityError {
         /// What it showed.
         now: Moment,
     },
+}
+
+/// Reads the key that a file holds, and warns of a file that others can read: who has it makes nodes and gateways.
+fn key_pair(pem: &str, path: &Path) -> Result<KeyPair, AuthorityError> {
+    if let Some(mode) = files::open_to_others(path) {
+        let mode = format!("{mode:03o}");
+        tracing::warn!(path = %path.display(), mode, "others can read the authority's key: chmod 600");
+    }
+    KeyPair::from_pem(pem).map_err(|source| AuthorityError::NoKey {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn read(path: &Path) -> Result<Option<String>, AuthorityError> {

@@ -1,11 +1,14 @@
 //! Files that hold secrets, and who can read them.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::path::Path;
 
 use super::Findings;
-use crate::cli::{
-    globals::Globals,
-    settings::{Environment, Settings, TokenSource, config_path},
+use crate::{
+    cli::{
+        globals::Globals,
+        settings::{Environment, Settings, TokenSource, config_path},
+    },
+    files::open_to_others,
 };
 
 /// Looks at the config file and the token's.
@@ -42,11 +45,4 @@ fn config(settings: &Settings, path: &Path, to: &mut Findings) {
         .as_ref()
         .map_or_else(|| "no context".to_owned(), |name| format!("context {name}"));
     to.good(CHECK, format!("{shown}, {context}"));
-}
-
-/// The mode of a file that others than its owner can read or write. What is no file, such as `/dev/null`, keeps nothing.
-fn open_to_others(path: &Path) -> Option<u32> {
-    let found = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-    let mode = found.permissions().mode() & 0o777;
-    (mode & 0o077 != 0).then_some(mode)
 }

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use url::Url;
 
-use super::{Wrong, check_url};
+use super::{HTTP, Wrong, check_url};
 use crate::config::{DecisionService, Limits};
 
 /// A caller waits for the decision: longer is longer than he does.
@@ -64,7 +64,7 @@ impl AccessTable {
                 false => Ok(None),
             };
         };
-        check_url("access.authzen_url", Some(&url), &["http", "https"])?;
+        check_url("access.authzen_url", Some(&url), HTTP)?;
         if url.scheme() == "http" && !is_loopback(&url) {
             return Err(Wrong::value(
                 "access.authzen_url",

@@ -72,6 +72,27 @@ fn a_lost_key_is_not_replaced() {
 }
 
 #[test]
+fn what_is_no_key_or_no_certificate_is_named_by_its_file() {
+    for (name, content) in [
+        ("authority.key", "junk"),
+        (
+            "authority.key",
+            "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+        ),
+        ("authority.pem", "junk"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        Authority::open(dir.path(), Lifetimes::default(), NOW).unwrap();
+        let path = dir.path().join(name);
+        crate::files::replace_private(&path, content.as_bytes()).unwrap();
+        let refused = Authority::open(dir.path(), Lifetimes::default(), NOW).unwrap_err();
+        let said = refused.to_string();
+        let path = path.display().to_string();
+        assert!(said.contains(&path) && said.contains("backup"), "{said}");
+    }
+}
+
+#[test]
 fn of_a_request_only_the_key_is_believed() {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::open(dir.path(), Lifetimes::default(), NOW).unwrap();
