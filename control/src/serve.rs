@@ -34,7 +34,7 @@ use crate::{
     access::{
         authzen::{AuthZen, AuthZenError},
         decide::{BuiltIn, Decide},
-        token::{self, TokenError},
+        token::{self, FirstToken, TokenError},
     },
     clock::Moment,
     command::due,
@@ -77,9 +77,22 @@ pub(crate) struct ServeArgs {
     /// Check the configuration and stop
     #[arg(long)]
     check_config: bool,
+    /// Make another administrator's token, and write it to admin.token in the data folder: for when nobody has kept one
+    #[arg(long)]
+    new_admin_token: bool,
     /// How log lines look on standard error
     #[arg(long, value_enum, default_value_t = logs::LogFormat::Text)]
     log_format: logs::LogFormat,
+}
+
+impl ServeArgs {
+    fn first_token(&self) -> FirstToken {
+        if self.new_admin_token {
+            FirstToken::Anew
+        } else {
+            FirstToken::IfNone
+        }
+    }
 }
 
 /// Runs the service until it is told to stop. Failures are told on standard error.
@@ -194,7 +207,7 @@ fn serve(args: &ServeArgs) -> Result<(), ServeError> {
         .enable_all()
         .build()
         .map_err(ServeError::Runtime)?;
-    let done = runtime.block_on(until_stopped(config, tls));
+    let done = runtime.block_on(until_stopped(config, tls, args.first_token()));
     drop(locks);
     done
 }
@@ -249,6 +262,7 @@ impl Signals {
 async fn until_stopped(
     config: Config,
     tls: Option<Arc<rustls::ServerConfig>>,
+    first_token: FirstToken,
 ) -> Result<(), ServeError> {
     let mut signals = Signals::catch()?;
     let (api, link) = (Bound::api(&config)?, Bound::link(&config)?);
@@ -259,7 +273,7 @@ async fn until_stopped(
     let decider = decider(&config)?;
     let downloads = config.downloads.source.as_ref();
     let downloads = downloads.map(Downloads::new).transpose()?;
-    let parts = Parts::open(&config, &api.url).await?;
+    let parts = Parts::open(&config, &api.url, first_token).await?;
     let stop = CancellationToken::new();
     let mut beside = Beside::default();
     let link_url = link.url.clone();
@@ -384,13 +398,17 @@ impl Parts {
         Ok(())
     }
 
-    async fn open(config: &Config, base_url: &str) -> Result<Self, ServeError> {
+    async fn open(
+        config: &Config,
+        base_url: &str,
+        first_token: FirstToken,
+    ) -> Result<Self, ServeError> {
         let now = Moment::now();
         let db = Db::open(&config.database.location()?).await?;
         process::begin(&db, now).await?;
         let authority = Authority::open(&config.data_dir, config.lifetimes, now)?;
         agree_on_authority(&db, &authority, &config.data_dir).await?;
-        token::ensure_first(&db, &config.data_dir, now).await?;
+        token::ensure_first(&db, &config.data_dir, (first_token, now)).await?;
         let downloads_url = match &config.downloads.url {
             Some(url) => url.as_str().to_owned(),
             None => format!("{base_url}/api/compute/downloads"),

@@ -227,7 +227,10 @@ mod tests {
         assert!(find(&db, &secret, before).await.unwrap().is_some());
         assert!(find(&db, &secret, over).await.unwrap().is_none());
         let again = begin(&db, &text, over).await;
-        assert!(matches!(again, Err(TokenError::Expired { .. })), "{again:?}");
+        assert!(
+            matches!(again, Err(TokenError::Expired { .. })),
+            "{again:?}"
+        );
     }
 
     #[tokio::test]

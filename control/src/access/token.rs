@@ -71,6 +71,11 @@ pub(crate) enum TokenError {
     /// Not a token of this tenant.
     #[error("expected a token of this tenant, found none")]
     NotFound,
+    /// Nobody could make another one after that.
+    #[error(
+        "expected another token of tenant root with compute:tenant:admin to be left, found none that works without an end: make one first"
+    )]
+    LastAdministrator,
     /// The subject's name is no name.
     #[error(
         "expected a subject of 1 to {SUBJECT_CHARS_MAX} printable characters, found {found} characters"
@@ -246,6 +251,10 @@ pub(crate) async fn revoke(
     if token.revoked_at.is_some() {
         return Ok(token);
     }
+    let of_root = request.tenant_id.as_str() == ROOT_TENANT;
+    if of_root && is_administrator(&token) && !others_administrate(&mut tx, &token).await? {
+        return Err(TokenError::LastAdministrator);
+    }
     query("UPDATE api_tokens SET revoked_at = $2 WHERE id = $1")
         .bind(token.id.as_str())
         .bind(now.millis())
@@ -276,6 +285,30 @@ fn read(row: &Row) -> Result<Token, sqlx::Error> {
     })
 }
 
+/// Whether a token of the root tenant lets its holder make others.
+fn is_administrator(token: &Token) -> bool {
+    let word = Action::TenantAdmin.word();
+    token
+        .permissions
+        .iter()
+        .any(|permission| permission == word)
+}
+
+/// Whether a token of the root tenant that makes others is left beside this one, without an end of its own.
+async fn others_administrate(tx: &mut Tx, token: &Token) -> Result<bool, sqlx::Error> {
+    turn(tx, "last-administrator").await?;
+    let rows = query(
+        "SELECT * FROM api_tokens
+         WHERE tenant = $1 AND id <> $2 AND revoked_at IS NULL AND expires_at IS NULL",
+    )
+    .bind(ROOT_TENANT)
+    .bind(token.id.as_str())
+    .fetch_all(&mut *tx)
+    .await?;
+    let tokens: Vec<Token> = rows.iter().map(read).collect::<Result<_, _>>()?;
+    Ok(tokens.iter().any(is_administrator))
+}
+
 /// The permissions that a request is for: at least one, and none that does not exist.
 pub(crate) fn permissions(request: &CreateToken) -> Result<BTreeSet<Action>, TokenError> {
     let wanted = request.permissions.iter().map(|word| {
@@ -290,14 +323,28 @@ pub(crate) fn permissions(request: &CreateToken) -> Result<BTreeSet<Action>, Tok
     Ok(permissions)
 }
 
-/// Makes the first token, if there has never been one, and writes it to `admin.token` in the data folder.
-pub(crate) async fn ensure_first(db: &Db, data_dir: &Path, now: Moment) -> Result<(), TokenError> {
+/// When an administrator's token is made as the service starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FirstToken {
+    /// If there has never been a token.
+    IfNone,
+    /// Also if there has: nobody has kept one.
+    Anew,
+}
+
+/// Makes an administrator's token where it is wanted, and writes it to `admin.token` in the data folder. Whoever starts the
+/// service owns all that it knows.
+pub(crate) async fn ensure_first(
+    db: &Db,
+    data_dir: &Path,
+    (wanted, now): (FirstToken, Moment),
+) -> Result<(), TokenError> {
     let mut tx = db.begin().await?;
     turn(&mut tx, "first-token").await?;
     let any: bool = query_scalar("SELECT EXISTS (SELECT 1 FROM api_tokens)")
         .fetch_one(&mut *tx)
         .await?;
-    if any {
+    if any && wanted == FirstToken::IfNone {
         return Ok(());
     }
     let subject = Subject {
@@ -317,9 +364,24 @@ pub(crate) async fn ensure_first(db: &Db, data_dir: &Path, now: Moment) -> Resul
             source,
         },
     )?;
+    let draft = Draft {
+        kind: "token.created",
+        subject: format!("token/{}", bearer.id()),
+        tenant: &subject.tenant,
+        actor: "control",
+        data: json!({ "subject": subject.name, "permissions": words(&subject), "expiresAt": null }),
+    };
+    if any {
+        publish(&mut tx, draft, now);
+    }
     tx.commit().await?;
-    tracing::info!(path = %path.display(), "the first admin token is written");
+    tracing::info!(path = %path.display(), "an admin token is written");
     Ok(())
+}
+
+fn words(subject: &Subject) -> Vec<&'static str> {
+    let permissions = subject.permissions.iter();
+    permissions.map(|permission| permission.word()).collect()
 }
 
 async fn insert(
@@ -328,7 +390,6 @@ async fn insert(
     subject: &Subject,
     (now, expires_at): (Moment, Option<Moment>),
 ) -> Result<(), sqlx::Error> {
-    let permissions: Vec<String> = subject.permissions.iter().map(Action::to_string).collect();
     query(
         "INSERT INTO api_tokens (id, tenant, subject, secret_sha256, permissions, created_at, expires_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7)",
@@ -337,7 +398,7 @@ async fn insert(
     .bind(subject.tenant.as_str())
     .bind(&subject.name)
     .bind(bearer.digest().as_bytes().as_slice())
-    .bind(json!(permissions).to_string())
+    .bind(json!(words(subject)).to_string())
     .bind(now.millis())
     .bind(expires_at.map(Moment::millis))
     .execute(&mut **tx)
@@ -349,9 +410,14 @@ async fn insert(
 mod tests {
     use std::time::Duration;
 
-    use super::{TokenError, USE_KEPT_EVERY, authenticate, create, list};
+    use bc_protocol::id::TokenId;
+
+    use super::{
+        FirstToken, TokenError, USE_KEPT_EVERY, authenticate, create, ensure_first, list, revoke,
+    };
     use crate::{
-        api::fleet::CreateToken,
+        access::action::Action,
+        api::{access::OneToken, fleet::CreateToken},
         clock::Moment,
         db::{Db, tests::fresh},
     };
@@ -383,7 +449,10 @@ mod tests {
         let just = end.minus(Duration::from_millis(1));
         authenticate(&db, &made.token, just).await.unwrap();
         let over = authenticate(&db, &made.token, end).await;
-        assert!(matches!(over, Err(TokenError::Expired { at }) if at == end), "{over:?}");
+        assert!(
+            matches!(over, Err(TokenError::Expired { at }) if at == end),
+            "{over:?}"
+        );
         // Who does not hold it learns nothing of its end.
         let guess = format!("{}.x", made.id);
         let unknown = authenticate(&db, &guess, end).await;
@@ -413,6 +482,54 @@ mod tests {
             authenticate(&db, &made.token, at).await.unwrap();
             assert_eq!(last_use(&db).await, Some(kept));
         }
+    }
+
+    #[tokio::test]
+    async fn somebody_can_always_make_another_token() {
+        let (db, dir) = fresh().await;
+        let admin = |life| CreateToken {
+            permissions: vec!["compute:tenant:admin".to_owned()],
+            ..request(life)
+        };
+        let revoked = async |token: &TokenId| {
+            let one = OneToken {
+                tenant_id: "root".parse().unwrap(),
+                token_id: token.clone(),
+            };
+            revoke(&db, "admin", &one, NOW).await
+        };
+        let one = create(&db, "admin", &admin(None), NOW).await.unwrap();
+        // Neither a token that will end nor one that may only look makes up for it.
+        for other in [admin(Some(60.0)), request(None)] {
+            let other = create(&db, "admin", &other, NOW).await.unwrap();
+            let refused = revoked(&one.id).await;
+            assert!(
+                matches!(refused, Err(TokenError::LastAdministrator)),
+                "{refused:?}"
+            );
+            revoked(&other.id).await.unwrap();
+        }
+        let two = create(&db, "admin", &admin(None), NOW).await.unwrap();
+        revoked(&one.id).await.unwrap();
+        revoked(&one.id).await.unwrap();
+        let refused = revoked(&two.id).await;
+        assert!(
+            matches!(refused, Err(TokenError::LastAdministrator)),
+            "{refused:?}"
+        );
+        // Who has lost it makes another where the service runs.
+        let path = dir.path().join("admin.token");
+        ensure_first(&db, dir.path(), (FirstToken::IfNone, NOW))
+            .await
+            .unwrap();
+        assert!(!path.exists());
+        ensure_first(&db, dir.path(), (FirstToken::Anew, NOW))
+            .await
+            .unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let subject = authenticate(&db, text.trim(), NOW).await.unwrap();
+        assert_eq!(subject.permissions, Action::ALL.into());
+        revoked(&two.id).await.unwrap();
     }
 
     #[test]

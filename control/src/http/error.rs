@@ -105,6 +105,7 @@ impl From<TokenError> for ErrorObject {
                 Self::new(Code::Unauthenticated, error).with("reason", "expired")
             }
             TokenError::NotFound => Self::new(Code::NotFound, error),
+            TokenError::LastAdministrator => Self::new(Code::InvalidState, error),
             TokenError::Subject { .. } => Self::invalid("subject", error),
             TokenError::Life { .. } => Self::invalid("expiresInSeconds", error),
             TokenError::Permission { .. } => Self::invalid("permissions", error),
