@@ -13,7 +13,7 @@ use super::{
     settings::{Environment, Settings},
     sheet::{Cell, Headers, Sheet, Tone},
 };
-use finding::{Finding, Findings, State};
+use finding::{Finding, Findings, State, Told};
 
 mod files;
 mod finding;
@@ -36,31 +36,33 @@ impl Doctor {
         flags: &Globals,
         environment: &Environment,
     ) -> Result<Exit, Failure> {
-        let mut findings = Findings::default();
-        let printer = match Settings::load(flags, environment) {
+        let settings = Settings::load(flags, environment);
+        let printer = Printer {
+            headers: Headers::Hidden,
+            ..match &settings {
+                Ok(settings) => online::printer(flags, settings),
+                Err(_) => online::printer_at_least(flags, environment),
+            }
+        };
+        let mut findings = Findings::told(Told::by(&printer));
+        match settings {
             Ok(settings) => {
                 files::look(&settings, (flags, environment), &mut findings);
                 look(&settings, &mut findings).await;
-                online::printer(flags, &settings)
             }
             // Nothing else can be looked at without them.
-            Err(error) => {
-                findings.failed("config", &error.into());
-                online::printer_at_least(flags, environment)
-            }
-        };
+            Err(error) => findings.failed("config", &error.into()),
+        }
         let exit = if findings.is_good() {
             Exit::Done
         } else {
             Exit::Failed
         };
-        let printer = Printer {
-            headers: Headers::Hidden,
-            ..printer
-        };
-        let raw = json!({ "good": findings.is_good(), "findings": findings.all() });
-        let value = findings;
-        printer.show(&Answer { value, raw })?;
+        if Told::by(&printer).is_at_the_end() {
+            let raw = json!({ "good": findings.is_good(), "findings": findings.all() });
+            let value = findings;
+            printer.show(&Answer { value, raw })?;
+        }
         Ok(exit)
     }
 }
@@ -91,8 +93,7 @@ async fn look(settings: &Settings, to: &mut Findings) {
 
 impl View for Findings {
     fn sheet(&self, _detail: Detail) -> Sheet {
-        let rows = self.all().iter().flat_map(lines).collect();
-        Sheet::rows(&["", "CHECK", "FOUND"], rows)
+        sheet(self.all())
     }
 
     fn names(&self) -> Vec<String> {
@@ -104,16 +105,25 @@ impl View for Findings {
     }
 }
 
+fn sheet<'f>(findings: impl IntoIterator<Item = &'f Finding>) -> Sheet {
+    let rows = findings.into_iter().flat_map(lines).collect();
+    Sheet::rows(&["", "CHECK", "FOUND"], rows)
+}
+
+/// The longest of the checks' names.
+const CHECK_CHARS: usize = "certificate".len();
+
 /// What was found, and below it what to do.
 fn lines(finding: &Finding) -> Vec<Vec<Cell>> {
     let state = match finding.state {
-        State::Good => Cell::toned("good", Tone::Good),
-        State::Note => Cell::toned("note", Tone::Busy),
+        State::Good => Cell::toned("good ", Tone::Good),
+        State::Note => Cell::toned("note ", Tone::Busy),
         State::Wrong => Cell::toned("WRONG", Tone::Bad),
     };
     let mut lines = vec![vec![
         state,
-        Cell::new(finding.check),
+        // Each finding is a table of its own, and all are to stand below each other.
+        Cell::new(format!("{:CHECK_CHARS$}", finding.check)),
         Cell::new(&finding.found),
     ]];
     if let Some(mend) = &finding.mend {

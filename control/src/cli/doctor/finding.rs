@@ -1,15 +1,49 @@
 //! What `doctor` found.
 //!
-//! Takes findings as they are made, keeps them in order. Pure.
+//! Takes findings as they are made, keeps them in order, and tells people each of them at once: a look that waits for
+//! somebody who does not answer must not keep back what was found before.
 
 use serde::Serialize;
 
-use crate::cli::failure::Failure;
+use super::sheet;
+use crate::cli::{
+    failure::Failure,
+    print::{Output, Printer},
+};
 
 /// What was found, in the order in which it was looked for.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     all: Vec<Finding>,
+    told: Told,
+}
+
+/// When findings are told.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Told {
+    /// Together: to programs.
+    #[default]
+    AtTheEnd,
+    /// One by one: to people.
+    AtOnce(Box<Printer>),
+}
+
+impl Told {
+    /// As this printer's reader wants it.
+    pub(super) fn by(printer: &Printer) -> Self {
+        match (printer.output, &printer.query) {
+            (Output::Table | Output::Wide, None) => Self::AtOnce(Box::new(printer.clone())),
+            (Output::Json | Output::Yaml | Output::Name, _) | (_, Some(_)) => Self::AtTheEnd,
+        }
+    }
+
+    /// Whether nobody has been told anything yet.
+    pub(super) fn is_at_the_end(&self) -> bool {
+        match self {
+            Self::AtTheEnd => true,
+            Self::AtOnce(_) => false,
+        }
+    }
 }
 
 /// One thing that was looked at.
@@ -39,6 +73,14 @@ pub(super) enum State {
 }
 
 impl Findings {
+    /// None yet.
+    pub(super) fn told(told: Told) -> Self {
+        Self {
+            all: Vec::new(),
+            told,
+        }
+    }
+
     /// As it should be.
     pub(super) fn good(&mut self, check: &'static str, found: impl Into<String>) {
         self.add(check, State::Good, (found.into(), None));
@@ -80,11 +122,16 @@ impl Findings {
     }
 
     fn add(&mut self, check: &'static str, state: State, (found, mend): (String, Option<String>)) {
-        self.all.push(Finding {
+        let finding = Finding {
             check,
             state,
             found,
             mend,
-        });
+        };
+        if let Told::AtOnce(printer) = &self.told {
+            // Where nobody can be told, the exit status still tells.
+            let _untold = printer.show_sheet(sheet([&finding]));
+        }
+        self.all.push(finding);
     }
 }
