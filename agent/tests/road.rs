@@ -16,10 +16,10 @@ mod helpers;
 mod junk;
 #[path = "road/node.rs"]
 mod node;
-#[path = "road/renewal.rs"]
-mod renewal;
 #[path = "road/refusals.rs"]
 mod refusals;
+#[path = "road/renewal.rs"]
+mod renewal;
 #[path = "road/units.rs"]
 mod units;
 

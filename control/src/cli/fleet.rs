@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 
+use super::pools::called;
 use super::{
     exit::Exit,
     failure::Failure,
@@ -9,7 +10,6 @@ use super::{
     print::{Detail, View},
     sheet::{Cell, Sheet, Tone, second},
 };
-use super::pools::called;
 use crate::api::freeze::{Census, Fleet, FleetSummary, Frozen};
 
 mod freeze;

@@ -76,7 +76,14 @@ impl View for Token {
 
 impl View for Tokens {
     fn sheet(&self, detail: Detail) -> Sheet {
-        let brief = ["ID", "SUBJECT", "PERMISSIONS", "EXPIRES", "LAST USED", "REVOKED"];
+        let brief = [
+            "ID",
+            "SUBJECT",
+            "PERMISSIONS",
+            "EXPIRES",
+            "LAST USED",
+            "REVOKED",
+        ];
         let rows = self.tokens.iter().map(|token| {
             let mut row = vec![
                 Cell::new(&token.id),

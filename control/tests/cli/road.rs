@@ -100,9 +100,7 @@ fn a_token_is_printed_once_and_alone_or_goes_to_a_file() {
         assert_eq!(kept.get("token"), None);
         // A second call would lose the first one's token, and refuses before it makes another.
         let line = line.replace("g2", "g3");
-        let refusal = control
-            .run(&line.split(' ').collect::<Vec<_>>())
-            .refused(1);
+        let refusal = control.run(&line.split(' ').collect::<Vec<_>>()).refused(1);
         assert!(refusal.contains("found one"), "{refusal}");
         assert_eq!(fs::read_to_string(&file).unwrap(), written);
     }

@@ -8,7 +8,12 @@ use serde_json::Value;
 
 use crate::{
     api::fleet::{ListNodes, Node, Nodes},
-    cli::{exit::Exit, failure::Failure, online::{Online, PoolScope}, print::Answer},
+    cli::{
+        exit::Exit,
+        failure::Failure,
+        online::{Online, PoolScope},
+        print::Answer,
+    },
 };
 
 /// List nodes and the versions that they run

@@ -5,7 +5,9 @@ use rcgen::{CertificateParams, KeyPair};
 
 use super::{JoinError, create_token, join};
 use crate::{
-    api::fleet::{ArchivePool, CreateJoinToken, CreatePool, JoinNode, JoinedNode, OnePool, PoolPolicy},
+    api::fleet::{
+        ArchivePool, CreateJoinToken, CreatePool, JoinNode, JoinedNode, OnePool, PoolPolicy,
+    },
     clock::Moment,
     db::{Db, query, query_scalar, tests::fresh},
     fleet::{

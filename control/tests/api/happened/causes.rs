@@ -72,6 +72,11 @@ fn places() -> Vec<Cause> {
             ("pool.archived", "pool/{old}"),
         ),
         cause(
+            ("pools/unarchive", json!({ "poolId": "{old}" })),
+            "",
+            ("pool.unarchived", "pool/{old}"),
+        ),
+        cause(
             ("joinTokens/create", join),
             "token",
             ("join-token.created", "join-token/{token}"),
