@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use super::{Checkout, Programs, Target, cargo_with, find, run};
 
-/// What every build that is shipped says about itself, and what for it is.
+/// What every build that is shipped says about itself, and which machines it is for.
 #[derive(Clone, Debug)]
 pub struct Shipping {
     /// The agent's version.
