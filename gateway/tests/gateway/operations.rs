@@ -10,8 +10,8 @@ use tokio::{
 
 use crate::{
     control::{Answer, Control},
-    node::Node,
-    process::{Home, asked},
+    node::{Node, Session},
+    process::{Gateway, Home, asked},
     soon,
     strangers::{GET, answer},
 };
@@ -88,19 +88,26 @@ async fn it_answers_four_questions_and_no_other() {
     assert!(other.starts_with("HTTP/1.1 404 "), "{other}");
 }
 
-#[tokio::test]
-async fn a_gateway_that_drains_is_not_ready_and_lets_nobody_in() {
-    let control = Control::start().await;
-    let mut gateway = Home::new(&control, &format!("{SHOWN}\ndrain = \"4s\""))
+/// A gateway that was told to stop and has begun to, with a session that does not read, so that it is still there when it
+/// is looked at.
+async fn draining(control: &Control, drain: &str) -> (Gateway, Session) {
+    let gateway = Home::new(control, &format!("{SHOWN}\ndrain = \"{drain}\""))
         .start()
         .await;
-    let node = Node::new(&control.authority, "a");
-    // It does not read, so that it is still there when it is looked at.
-    let _unread = node.open(gateway.address, 1).await;
+    let unread = Node::new(&control.authority, "a")
+        .open(gateway.address, 1)
+        .await;
     gateway.terminate();
     gateway
         .until(async || gateway.ask("/readyz").await.0 == 503)
         .await;
+    (gateway, unread)
+}
+
+#[tokio::test]
+async fn a_gateway_that_drains_is_not_ready_and_lets_nobody_in() {
+    let control = Control::start().await;
+    let (mut gateway, _unread) = draining(&control, "4s").await;
     let (_, body) = gateway.ask("/readyz").await;
     assert!(body.contains("\"draining\""), "{body}");
     assert_eq!(gateway.ask("/healthz").await.0, 200);
@@ -148,15 +155,7 @@ async fn goodbyes_are_spread_and_the_end_is_within_the_drain_time() {
 #[tokio::test]
 async fn told_twice_it_leaves_at_once() {
     let control = Control::start().await;
-    let mut gateway = Home::new(&control, &format!("{SHOWN}\ndrain = \"1h\""))
-        .start()
-        .await;
-    let node = Node::new(&control.authority, "a");
-    let _unread = node.open(gateway.address, 1).await;
-    gateway.terminate();
-    gateway
-        .until(async || gateway.ask("/readyz").await.0 == 503)
-        .await;
+    let (mut gateway, _unread) = draining(&control, "1h").await;
     gateway.terminate();
     assert_eq!(gateway.ended().await.code(), Some(0));
 }

@@ -4,9 +4,6 @@ use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use bc_protocol::{
-    digest::Sha256,
-    platform::Platform,
-    sequence::{ReleaseFloor, Sequence},
     session::{
         AttemptFacts, Facts, FromGateway, FromNode, Hello, Outcome, ProtocolRange, StatusReport,
         Welcome,
@@ -31,7 +28,7 @@ use super::{
     node::{Ended, Node, unwanted},
     tally::Tally,
 };
-use crate::fleet::now;
+use crate::{fleet::now, simulated::facts};
 
 /// Enough for what idle nodes hear; the default is 128 KiB a node.
 const READ_BUFFER_BYTES: usize = 2 << 10;
@@ -206,24 +203,4 @@ fn upgrade(facts: &mut Facts, section: DaemonSection) {
         log: String::new(),
     });
     facts.version = section.version;
-}
-
-fn facts() -> Result<Facts> {
-    Ok(Facts {
-        version: "1.0.0".parse()?,
-        platform: Platform::host(),
-        boot_id: "simulated".to_owned(),
-        slot: None,
-        sequence: Sequence::PACKAGED,
-        digest: Sha256::of(b"simulated"),
-        floor: ReleaseFloor::NONE,
-        trial: None,
-        last_attempt: None,
-        progress: None,
-        observed_generation: 0,
-        held: None,
-        notice: None,
-        helper: None,
-        started: None,
-    })
 }
