@@ -174,7 +174,8 @@ async fn control() -> Result<Fleet> {
         },
     };
     // No node runs, so what their package's binary would be does not matter.
-    let fleet = Fleet::start(programs.clone(), &programs.gateway, &plan).await?;
+    let all_at_once = "\n[limits]\njoins_per_second = 10000\n";
+    let fleet = Fleet::start_with(programs.clone(), &programs.gateway, &plan, all_at_once).await?;
     for (sequence, version) in (1..).zip(["1.0.0", "1.1.0"]) {
         fleet.publish(&Release {
             version: version.to_owned(),

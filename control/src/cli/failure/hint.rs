@@ -50,7 +50,8 @@ impl Failure {
                 Some("it may have been carried out; look before you try again".to_owned())
             }
             Self::Call(CallError::Redirected { .. } | CallError::Foreign { .. }) => Some(
-                "`better-compute config show` says where the address comes from".to_owned(),
+                "`better-compute config show` says where the address comes from: it ends before /api, and before /console"
+                    .to_owned(),
             ),
             Self::Call(CallError::Misunderstood { .. }) => {
                 Some("is this version much older or newer than the server?".to_owned())
