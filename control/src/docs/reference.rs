@@ -35,7 +35,8 @@ An answer that is no success carries one object, with a word for programs, a sen
 | `INVALID_STATE` | 409 | look at the thing's state first: it cannot do this from there |\n\
 | `QUOTA_EXCEEDED` | 429 | wait as long as the header `Retry-After` says |\n\
 | `UNSUPPORTED` | 501 | this build or this set-up cannot do it |\n\
-| `INTERNAL` | 500 | look for `details.requestId` in control's log |\n\n";
+| `INTERNAL` | 500 | look for `details.requestId` in control's log |\n\
+| `UNAVAILABLE` | 503 | control's database is away: call again after `Retry-After` seconds |\n\n";
 
 /// The page.
 pub(super) fn markdown(openapi: &[u8]) -> String {
