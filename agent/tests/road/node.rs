@@ -361,7 +361,7 @@ impl Supervise {
     }
 }
 
-fn write(path: &Path, text: &str) {
+pub(crate) fn write(path: &Path, text: &str) {
     File::create(path)
         .unwrap()
         .write_all(text.as_bytes())

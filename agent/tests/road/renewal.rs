@@ -15,7 +15,7 @@ use rustls_pki_types::{CertificateDer, pem::PemObject};
 
 use super::{
     fleet::{Fleet, Session},
-    node::Node,
+    node::{Node, write},
 };
 
 fn name() -> SanType {
@@ -32,7 +32,7 @@ fn age(fleet: &Fleet, node: &Node) {
     params.not_after = date_time_ymd(2040, 1, 1);
     let key = KeyPair::from_pem(&key).unwrap();
     let aged = params.signed_by(&key, &*fleet.issuer).unwrap().pem();
-    fs::write(node.path("state/identity/node.pem"), aged).unwrap();
+    write(&node.path("state/identity/node.pem"), &aged);
 }
 
 async fn request(session: &mut Session) -> Vec<u8> {
