@@ -201,7 +201,8 @@ pub(super) fn fresh(folder: &Path, snapshot: &Path) -> Result<PathBuf> {
     Ok(kept)
 }
 
-/// A mounted disk like that one.
+/// A mounted disk like that one. Its image is a new file: where something still has the one before open, that one lives on
+/// behind its loop device, and a mount of the same file would be a mount of the same disk, shut down as it is.
 pub(super) fn disk_of(folder: &Path, fresh: &Path) -> Result<Disk> {
     let disk = Disk {
         image: folder.join("disk"),
@@ -209,7 +210,7 @@ pub(super) fn disk_of(folder: &Path, fresh: &Path) -> Result<Disk> {
     };
     call(
         Command::new("cp")
-            .arg("--sparse=always")
+            .args(["--sparse=always", "--remove-destination"])
             .args([fresh, disk.image.as_path()]),
     )?;
     disk.mount()?;
