@@ -97,6 +97,9 @@ impl Disk {
     /// The power comes back; nobody may have anything open there.
     pub fn come_back(&self) -> Result<()> {
         self.unmount()?;
+        let next = self.image.with_extension("next");
+        copy_image(&self.image, &next)?;
+        fs::rename(&next, &self.image)?;
         self.mount()
     }
 
@@ -201,18 +204,23 @@ pub(super) fn fresh(folder: &Path, snapshot: &Path) -> Result<PathBuf> {
     Ok(kept)
 }
 
-/// A mounted disk like that one. Its image is a new file: where something still has the one before open, that one lives on
-/// behind its loop device, and a mount of the same file would be a mount of the same disk, shut down as it is.
+/// A mounted disk like that one.
 pub(super) fn disk_of(folder: &Path, fresh: &Path) -> Result<Disk> {
     let disk = Disk {
         image: folder.join("disk"),
         at: folder.join("mounted"),
     };
+    copy_image(fresh, &disk.image)?;
+    disk.mount()?;
+    Ok(disk)
+}
+
+/// Copies an image to a new file. A disk that something still has, a process that was killed or another one's mounts, lives
+/// on behind its loop device; and a mount of the same file would be a mount of the same disk, shut down as it is.
+fn copy_image(from: &Path, to: &Path) -> Result<()> {
     call(
         Command::new("cp")
             .args(["--sparse=always", "--remove-destination"])
-            .args([fresh, disk.image.as_path()]),
-    )?;
-    disk.mount()?;
-    Ok(disk)
+            .args([from, to]),
+    )
 }
