@@ -22,7 +22,7 @@ pub(super) async fn run(fleet: &Fleet, rounds: usize) -> Result<Vec<(&'static st
     }
     let (floor, create) = (percentile(&mut floors, 50), percentile(&mut created, 50));
     let (everybody, rollout) = timed(fleet.create(&fleet.pools)).await?;
-    fleet.abort(&rollout.id).await?;
+    let (aborted, ()) = timed(fleet.abort(&rollout.id)).await?;
     Ok(vec![
         ("bulk_ms", ms(floor)),
         ("create_100k_ms", ms(create)),
@@ -31,6 +31,7 @@ pub(super) async fn run(fleet: &Fleet, rounds: usize) -> Result<Vec<(&'static st
             create.as_secs_f64() / floor.as_secs_f64(),
         ),
         ("create_all_ms", ms(everybody)),
+        ("abort_all_ms", ms(aborted)),
     ])
 }
 

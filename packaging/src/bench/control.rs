@@ -88,6 +88,7 @@ impl fmt::Display for Figures {
 
 /// Measures both databases.
 pub async fn run(extent: Extent, tell: impl Fn(&str)) -> Result<Figures> {
+    tell(&format!("control's code is built {}", built()));
     let program = build::control_bench().await?;
     let mut figures = Figures::default();
     let dir = tempfile::tempdir()?;
@@ -106,6 +107,14 @@ pub async fn run(extent: Extent, tell: impl Fn(&str)) -> Result<Figures> {
         None => tell("there is no PostgreSQL under /usr/lib/postgresql, so that is not measured"),
     }
     Ok(figures)
+}
+
+/// How: the measured program is made by a cargo that has this one's surroundings.
+fn built() -> String {
+    match std::env::var("CARGO_PROFILE_DEV_OPT_LEVEL") {
+        Ok(level) => format!("with opt-level {level}"),
+        Err(_) => "for developers, without optimisation".to_owned(),
+    }
 }
 
 fn measure(program: &Path, places: &[String], extent: Extent) -> Result<BTreeMap<String, f64>> {

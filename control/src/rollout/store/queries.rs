@@ -17,7 +17,8 @@ macro_rules! shared {
     };
 }
 
-/// What is asked of a row in flight at a node of `i`. $2 is the rollout's id.
+/// What is asked of a row in flight at a node of `i`. $2 is the rollout's id. Rows are found by the nodes: the state is asked
+/// for as no index has it, or PostgreSQL would go through everything in flight for one of them.
 macro_rules! flying_at {
     () => {
         concat!(
@@ -27,7 +28,7 @@ macro_rules! flying_at {
             shared!(),
             " FROM i CROSS JOIN rollout_rows r ",
             joined!(),
-            "WHERE r.rollout = $1 AND r.node = i.node AND r.state IN ('upgrading', 'rolling-back') ORDER BY r.place"
+            "WHERE r.rollout = $1 AND r.node = i.node AND r.state || '' IN ('upgrading', 'rolling-back') ORDER BY r.place"
         )
     };
 }
