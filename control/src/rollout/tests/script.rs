@@ -149,19 +149,7 @@ fn obey(world: &mut World, names: &Names, command: &str) -> Result<Vec<Plan>, St
             },
         },
         "archive" => {
-            let pool = world.rows[names
-                .iter()
-                .position(|name| name.starts_with(what))
-                .unwrap()]
-            .row
-            .pool
-            .clone();
-            world
-                .pools
-                .iter_mut()
-                .find(|known| known.id == pool)
-                .unwrap()
-                .archived = true;
+            archive(world, names, what);
             return Ok(vec![]);
         }
         "freeze" => {
@@ -190,6 +178,14 @@ fn obey(world: &mut World, names: &Names, command: &str) -> Result<Vec<Plan>, St
         .call(&call)
         .map_err(|ended| format!("it is {}", ended.state.word()))?;
     Ok(vec![plan])
+}
+
+/// Takes the pool of that name out of use.
+fn archive(world: &mut World, names: &Names, pool: &str) {
+    let first = names.iter().position(|name| name.starts_with(pool));
+    let id = world.rows[first.unwrap()].row.pool.clone();
+    let known = world.pools.iter_mut().find(|known| known.id == id);
+    known.unwrap().archived = true;
 }
 
 fn node(world: &mut World, place: usize, what: &str) {
