@@ -26,7 +26,7 @@ pub(crate) mod unread;
 mod waker;
 mod waves;
 
-pub(crate) use store::{board, listing};
+pub(crate) use store::{board, census::refusing, listing};
 
 /// What measurements need of the inside.
 #[cfg(feature = "bench")]

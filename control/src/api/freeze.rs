@@ -93,7 +93,7 @@ pub(crate) struct Census {
     pub online: u32,
     /// They have a workflow, or an upgrade or its way back in flight.
     pub disrupted: u32,
-    /// They refused the newest release that they were told to run.
+    /// They refused the newest release that they were told to run, and the rollout that told them was not aborted.
     pub refusing: u32,
     /// A binary is on trial on them.
     pub on_trial: u32,

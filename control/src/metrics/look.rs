@@ -12,6 +12,7 @@ use super::{add, labels::State};
 use crate::{
     clock::Moment,
     db::{Conn, Db, query},
+    rollout::refusing,
 };
 
 /// A rollout in which nothing has changed for so long beyond its own soak or time-out is stuck.
@@ -72,7 +73,7 @@ impl Looked {
             nodes_online: gauge("nodes_online", "Nodes that hold a session"),
             nodes_refusing: gauge(
                 "nodes_refusing",
-                "Nodes that refused the last release that they were told to run",
+                "Nodes that refuse the release that a rollout wants them to run",
             ),
             gateways: gauge("gateways", "Gateways that have enrolled"),
             gateways_linked: gauge("gateways_linked", "Gateways that hold a link"),
@@ -183,17 +184,18 @@ impl Looked {
     }
 
     async fn fleet(&self, conn: &mut Conn) -> Result<(), sqlx::Error> {
-        let row = query(
+        const FLEET: &str = concat!(
             "SELECT (SELECT CAST(coalesce(sum(nodes), 0) AS BIGINT) FROM pools) AS nodes,
                  (SELECT count(*) FROM node_facts WHERE online = 1) AS online,
                  (SELECT count(*) FROM node_facts f JOIN nodes n ON n.id = f.node_id
-                     WHERE f.attempt_outcome = 'refused' AND n.removed_at IS NULL) AS refusing,
+                     WHERE n.removed_at IS NULL AND ",
+            refusing!(),
+            ") AS refusing,
                  (SELECT count(*) FROM gateways WHERE enrolled_at IS NOT NULL) AS gateways,
                  (SELECT count(*) FROM gateways
                      WHERE enrolled_at IS NOT NULL AND linked = 1) AS linked",
-        )
-        .fetch_one(conn)
-        .await?;
+        );
+        let row = query(FLEET).fetch_one(conn).await?;
         self.nodes.set(row.try_get("nodes")?);
         self.nodes_online.set(row.try_get("online")?);
         self.nodes_refusing.set(row.try_get("refusing")?);

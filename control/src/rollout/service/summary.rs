@@ -57,3 +57,82 @@ impl Census {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bc_protocol::{
+        id::NodeId,
+        session::{AttemptFacts, Outcome},
+    };
+
+    use crate::{
+        api::{
+            freeze::OneFleet,
+            rollout::{AbortRollout, Rollout, RowState},
+        },
+        clock::Moment,
+        rollout::service::{abort, summary},
+        spec::tests::fleet::{Fleet, states},
+    };
+
+    async fn refuses(fleet: &mut Fleet, node: &NodeId) {
+        let section = fleet.spec(node).await.daemon.unwrap();
+        let mut facts = fleet.facts_of(node);
+        facts.last_attempt = Some(AttemptFacts {
+            id: section.attempt,
+            target: section.version.to_string(),
+            outcome: Outcome::Refused,
+            is_final: true,
+            tries: 1,
+            code: "threshold".to_owned(),
+            message: String::new(),
+            exit_status: None,
+            signal: None,
+            log: String::new(),
+        });
+        fleet.report(node, facts).await;
+        fleet.pass().await;
+    }
+
+    /// By people's count, and by that of the alert.
+    async fn refusing(fleet: &Fleet) -> (u32, bool) {
+        let services = &fleet.services;
+        let tenant_id = "root".parse().unwrap();
+        let counted = summary(services, OneFleet { tenant_id }).await.unwrap();
+        services.metrics.look(&services.db, Moment::now()).await;
+        let text = services.metrics.text();
+        let rings = !text.contains("bc_control_nodes_refusing 0\n");
+        (counted.total.refusing, rings)
+    }
+
+    async fn gives_up(fleet: &Fleet, rollout: &Rollout) {
+        let request = AbortRollout {
+            tenant_id: "root".parse().unwrap(),
+            rollout_id: rollout.id.clone(),
+            reason: None,
+            rollback: false,
+        };
+        abort(&fleet.services, "alice", request).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn nobody_refuses_what_is_not_wanted_any_more() {
+        let mut fleet = Fleet::of(&[(4, 1_000_000)]).await;
+        let rollout = fleet.create("1.1.0").await.unwrap();
+        fleet.pass().await;
+        let told = states(&fleet.get(&rollout.id).await, RowState::Upgrading);
+        let node = told.first().unwrap();
+        assert_eq!(refusing(&fleet).await, (0, false));
+        refuses(&mut fleet, node).await;
+        assert_eq!(refusing(&fleet).await, (1, true));
+        gives_up(&fleet, &rollout).await;
+        assert_eq!(refusing(&fleet).await, (0, false));
+        // What is wanted next is refused anew, or not at all.
+        let next = fleet.create("1.1.0").await.unwrap();
+        fleet.pass().await;
+        assert_eq!(refusing(&fleet).await, (0, false));
+        let told = states(&fleet.get(&next.id).await, RowState::Upgrading);
+        refuses(&mut fleet, told.first().unwrap()).await;
+        assert_eq!(refusing(&fleet).await, (1, true));
+    }
+}

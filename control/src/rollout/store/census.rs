@@ -37,6 +37,20 @@ macro_rules! late {
 }
 pub(super) use late;
 
+/// Whether the node `n`, whose facts are `f`, refuses what it is wanted to run: its newest attempt is one that it refused,
+/// and the rollout that asked for it was not given up.
+macro_rules! refusing {
+    () => {
+        "(f.attempt_outcome = 'refused' AND (
+            EXISTS (
+                SELECT 1 FROM rollout_pools u CROSS JOIN rollouts o CROSS JOIN rollout_notes t
+                WHERE u.pool_id = n.pool_id AND o.id = u.rollout_id AND o.state <> 'aborted'
+                  AND t.rollout = o.number AND t.node = n.number AND t.attempt = f.attempt_id)
+            OR EXISTS (SELECT 1 FROM rollout_late t WHERE t.node_id = n.id AND t.attempt = f.attempt_id)))"
+    };
+}
+pub(crate) use refusing;
+
 const POOLS: &str = concat!(
     "
     SELECT p.id, p.name, p.archived_at, p.nodes, p.budget_ppm, p.disrupted, coalesce(s.online, 0) AS online,
@@ -46,7 +60,9 @@ const POOLS: &str = concat!(
     LEFT JOIN (
         SELECT n.pool_id,
                CAST(sum(CASE WHEN f.online = 1 THEN 1 ELSE 0 END) AS BIGINT) AS online,
-               CAST(sum(CASE WHEN f.attempt_outcome = 'refused' THEN 1 ELSE 0 END) AS BIGINT) AS refusing,
+               CAST(sum(CASE WHEN ",
+    refusing!(),
+    " THEN 1 ELSE 0 END) AS BIGINT) AS refusing,
                CAST(sum(CASE WHEN f.trial_attempt IS NOT NULL THEN 1 ELSE 0 END) AS BIGINT) AS on_trial,
                CAST(sum(CASE WHEN f.held IS NOT NULL THEN 1 ELSE 0 END) AS BIGINT) AS held,
                CAST(sum(n.maintenance) AS BIGINT) AS maintenance

@@ -13,7 +13,10 @@ use crate::{
         column::{moment_option, parsed, parsed_option},
         query,
     },
-    rollout::store::{census::late, node},
+    rollout::store::{
+        census::{late, refusing},
+        node,
+    },
 };
 
 /// How a node stands, whatever rollouts want of it.
@@ -25,7 +28,7 @@ pub(crate) enum Standing {
     Offline,
     /// It has a workflow, or an upgrade or its way back in flight.
     Disrupted,
-    /// It refused the newest release that it was told to run.
+    /// It refused the newest release that it was told to run, and the rollout that told it was not aborted.
     Refusing,
     /// A binary is on trial on it.
     OnTrial,
@@ -122,7 +125,9 @@ macro_rules! nodes_wanted {
                    WHEN 'online' THEN coalesce(f.online, 0) = 1
                    WHEN 'offline' THEN coalesce(f.online, 0) = 0
                    WHEN 'disrupted' THEN EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = n.id)
-                   WHEN 'refusing' THEN coalesce(f.attempt_outcome, '') = 'refused'
+                   WHEN 'refusing' THEN ",
+            refusing!(),
+            "
                    WHEN 'on-trial' THEN f.trial_attempt IS NOT NULL
                    WHEN 'held' THEN f.held IS NOT NULL
                    WHEN 'maintenance' THEN n.maintenance = 1
@@ -172,7 +177,9 @@ pub(crate) async fn nodes(
                 CASE WHEN EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = n.id) THEN 1 ELSE 0 END AS is_disrupted,
                 CASE WHEN f.held IS NOT NULL THEN 1 ELSE 0 END AS is_held,
                 CASE WHEN f.trial_attempt IS NOT NULL THEN 1 ELSE 0 END AS is_on_trial,
-                CASE WHEN f.attempt_outcome = 'refused' THEN 1 ELSE 0 END AS is_refusing,
+                CASE WHEN ",
+        refusing!(),
+        " THEN 1 ELSE 0 END AS is_refusing,
                 CASE WHEN ",
         is_late!(),
         " THEN 1 ELSE 0 END AS is_late, f.attempt_code AS error_code, f.attempt_message AS error
