@@ -254,6 +254,7 @@ fn methods(to: Methods) -> Methods {
         .method("gateways/enrol", "Let one gateway enrol, once", gateways::enrol)
         .method("gateways/join", "Make a gateway of a key that shows an enrolment token", gateways::join)
         .method("gateways/list", "Every gateway", gateways::list)
+        .method("gateways/remove", "End a gateway's membership", gateways::remove)
         .method("tokens/create", "Make an API token", tokens::create)
         .method("tokens/list", "API tokens, without their secrets", tokens::list)
         .method("tokens/revoke", "Take an API token back", tokens::revoke)

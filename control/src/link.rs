@@ -13,6 +13,7 @@ mod lost;
 mod overtaken;
 mod push;
 mod remove;
+mod retire;
 mod routes;
 mod tls;
 mod turns;
@@ -61,6 +62,9 @@ pub(crate) async fn serve(
     let tasks = TaskTracker::new();
     tasks.spawn(lost::watch(Arc::clone(&shared), stop.clone()));
     tasks.spawn(overtaken::close(Arc::clone(&shared), stop.clone()));
+    // Before the first link, so that no word of one is missed.
+    let retired = shared.services.retired.subscribe();
+    tasks.spawn(retire::watch(Arc::clone(&shared), retired, stop.clone()));
     let acceptor = TlsAcceptor::from(tls);
     stop.run_until_cancelled(accept(&listener, &acceptor, &shared, &tasks))
         .await;

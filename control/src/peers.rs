@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     clock::Moment,
     db::hint::{Ear, Heard, Hint},
-    fleet::{node, process},
+    fleet::{gateway::remove, node, process},
     rollout::{service::Services, unread},
 };
 
@@ -110,6 +110,9 @@ fn take(services: &Services, hint: Hint) {
     for node in hint.removed {
         services.removed.send(node).ok();
     }
+    for gateway in hint.retired {
+        services.retired.send(gateway).ok();
+    }
     for overtaken in hint.overtaken {
         services.overtaken.send(overtaken).ok();
     }
@@ -139,7 +142,16 @@ async fn missed(services: &Services) {
         }
         Err(error) => failed(&error),
     }
-    match node::removed_since(&services.db, now.minus(REMOVED_LATELY)).await {
+    let lately = now.minus(REMOVED_LATELY);
+    match remove::removed_since(&services.db, lately).await {
+        Ok(gateways) => {
+            for gateway in gateways {
+                services.retired.send(gateway).ok();
+            }
+        }
+        Err(error) => failed(&error),
+    }
+    match node::removed_since(&services.db, lately).await {
         Ok(nodes) => {
             for node in nodes {
                 services.removed.send(node).ok();
@@ -158,7 +170,11 @@ fn failed(error: &sqlx::Error) {
 mod tests {
     use std::time::Duration;
 
-    use bc_protocol::{digest::Pin, id::NodeId, release::Trust};
+    use bc_protocol::{
+        digest::Pin,
+        id::{GatewayId, NodeId},
+        release::Trust,
+    };
     use tokio::{sync::broadcast, time::timeout};
     use tokio_util::sync::CancellationToken;
 
@@ -197,10 +213,14 @@ mod tests {
         let node = NodeId::derived(&[b"n"]);
         let mut stale = other.stale.subscribe();
         let mut removed = other.removed.subscribe();
+        let gateway = GatewayId::derived(&[b"g"]);
+        let mut retired = other.retired.subscribe();
         let mut overtaken = other.overtaken.subscribe();
         if one.db.is_shared() {
             let told = heard(|| one.tell_removed(&node), &mut removed).await;
             assert_eq!(told, node);
+            let told = heard(|| one.tell_retired(&gateway), &mut retired).await;
+            assert_eq!(told, gateway);
             let told = heard(|| one.tell_stale(vec![node.clone()]), &mut stale).await;
             assert_eq!(*told, *std::slice::from_ref(&node));
             let moved = || one.tell_overtaken([(node.clone(), 7)].into());

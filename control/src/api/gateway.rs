@@ -88,3 +88,28 @@ pub(crate) struct Gateways {
     /// The gateways, by name.
     pub gateways: Vec<Gateway>,
 }
+
+/// `gateways.remove`: lets a gateway in no more.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct RemoveGateway {
+    /// The root tenant.
+    #[schema(value_type = words::TenantId)]
+    pub tenant_id: TenantId,
+    /// Which.
+    #[schema(value_type = words::GatewayId)]
+    pub gateway_id: GatewayId,
+}
+
+/// `gateways.remove`'s answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RemovedGateway {
+    /// Its id; no other gateway ever gets it.
+    #[schema(value_type = words::GatewayId)]
+    pub id: GatewayId,
+    /// What it was called; another one may be called so now.
+    pub name: String,
+    /// When it was removed.
+    pub removed_at: Moment,
+}

@@ -80,6 +80,9 @@ pub(super) enum Failure {
         "expected a node's id, 6 or more characters of its end, or its hostname, found \"{name}\""
     )]
     NoNode { name: String },
+    /// Somebody asks for a gateway that is not there.
+    #[error("expected a gateway's id or its name, found \"{name}\"")]
+    NoGateway { name: String },
     /// A part of an id, or a hostname, that several nodes have.
     #[error("expected one node, found {found} that \"{name}\" may mean")]
     SeveralNodes { name: String, found: usize },
@@ -119,6 +122,7 @@ impl Failure {
             | Self::Terminal(_)
             | Self::NoPool { .. }
             | Self::NoNode { .. }
+            | Self::NoGateway { .. }
             | Self::SeveralNodes { .. }
             | Self::Exists { .. }
             | Self::ArchivedPool { .. }
@@ -139,7 +143,9 @@ impl Failure {
     fn word(&self) -> &'static str {
         match self {
             Self::Call(CallError::Refused { refusal }) => refusal.object.code.word(),
-            Self::NoPool { .. } | Self::NoNode { .. } => Code::NotFound.word(),
+            Self::NoPool { .. } | Self::NoNode { .. } | Self::NoGateway { .. } => {
+                Code::NotFound.word()
+            }
             Self::ArchivedPool { .. } => Code::InvalidState.word(),
             Self::NoToken => Code::Unauthenticated.word(),
             Self::Call(_)
@@ -225,6 +231,7 @@ impl Failure {
             | Self::TimedOut { .. }
             | Self::NoPool { .. }
             | Self::NoNode { .. }
+            | Self::NoGateway { .. }
             | Self::SeveralNodes { .. }
             | Self::Exists { .. }
             | Self::ArchivedPool { .. }

@@ -10,16 +10,18 @@ use super::{
     print::{Detail, View},
     sheet::{Cell, Sheet, Tone, second},
 };
-use crate::api::gateway::{Gateways, NewGateway};
+use crate::api::gateway::{Gateways, NewGateway, RemovedGateway};
 
 mod enrol;
 mod list;
+mod remove;
 
-/// Enrol the gateways that hold the nodes' sessions
+/// Enrol the gateways that hold the nodes' sessions, and remove them
 #[derive(Debug, Subcommand)]
 pub(super) enum GatewaysCommand {
     Enrol(enrol::Enrol),
     List(list::List),
+    Remove(remove::Remove),
 }
 
 impl GatewaysCommand {
@@ -27,6 +29,7 @@ impl GatewaysCommand {
         match self {
             Self::Enrol(command) => command.run(online).await,
             Self::List(command) => command.run(online).await,
+            Self::Remove(command) => command.run(online).await,
         }
     }
 }
@@ -47,6 +50,20 @@ impl View for NewGateway {
 impl Issued for NewGateway {
     fn token(&self) -> &str {
         &self.token
+    }
+}
+
+impl View for RemovedGateway {
+    fn sheet(&self, _detail: Detail) -> Sheet {
+        Sheet::fields(vec![
+            ("id", Cell::new(&self.id)),
+            ("name", Cell::new(&self.name)),
+            ("removed", Cell::new(second(self.removed_at))),
+        ])
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.id.to_string()]
     }
 }
 

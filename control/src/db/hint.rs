@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use bc_protocol::id::NodeId;
+use bc_protocol::id::{GatewayId, NodeId};
 use serde::{Deserialize, Serialize};
 use sqlx::{PgPool, postgres::PgListener};
 use tokio::sync::Notify;
@@ -39,6 +39,9 @@ pub(crate) struct Hint {
     /// Nodes that were removed.
     #[serde(default)]
     pub removed: BTreeSet<NodeId>,
+    /// Gateways that were removed.
+    #[serde(default)]
+    pub retired: BTreeSet<GatewayId>,
     /// Nodes with a newer session, and its counter.
     #[serde(default)]
     pub overtaken: BTreeMap<NodeId, u64>,
@@ -117,6 +120,10 @@ impl Hint {
         for node in self.removed {
             room(&mut piece);
             piece.removed.insert(node);
+        }
+        for gateway in self.retired {
+            room(&mut piece);
+            piece.retired.insert(gateway);
         }
         for (node, counter) in self.overtaken {
             room(&mut piece);

@@ -43,6 +43,7 @@ const HISTORY: &[Step] = &[
     step!("access/0001_sessions"),
     step!("rollout/0006_troubles"),
     step!("access/0002_tokens"),
+    step!("fleet/0005_removed_gateways"),
 ];
 
 /// How many there are.

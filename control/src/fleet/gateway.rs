@@ -3,6 +3,8 @@
 //! Takes an operator's permission and a gateway's request, gives a certificate for both roles. A token is good for one
 //! key: the same key may redeem it again after a lost answer, another one never.
 
+pub(crate) mod remove;
+
 use std::time::Duration;
 
 use bc_protocol::id::GatewayId;
@@ -10,7 +12,10 @@ use serde_json::json;
 use thiserror::Error;
 use url::Url;
 
-use super::authority::{Authority, AuthorityError, CertifiedKey, RequestError};
+use super::{
+    authority::{Authority, AuthorityError, CertifiedKey, RequestError},
+    facts::FactsError,
+};
 use crate::{
     access::bearer::Bearer,
     api::gateway::{EnrolGateway, Gateway, JoinGateway, JoinedGateway, NewGateway},
@@ -38,6 +43,9 @@ pub(crate) enum GatewayError {
     /// The certificate cannot be made.
     #[error("the gateway's certificate cannot be made")]
     Authority(#[from] AuthorityError),
+    /// The sessions of one that is removed cannot be ended.
+    #[error("the gateway's sessions cannot be ended")]
+    Facts(#[from] FactsError),
     /// The request is no good.
     #[error(transparent)]
     Request(#[from] RequestError),
@@ -53,6 +61,9 @@ pub(crate) enum GatewayError {
         /// The name.
         name: String,
     },
+    /// There is none to remove.
+    #[error("expected a gateway of this control, found none of that id")]
+    NotFound,
     /// No token of that text.
     #[error("expected an enrolment token of this control, found one that it does not know")]
     UnknownToken,

@@ -200,7 +200,10 @@ impl From<RenewError> for ErrorObject {
 impl From<GatewayError> for ErrorObject {
     fn from(error: GatewayError) -> Self {
         match error {
-            GatewayError::Sql(_) | GatewayError::Authority(_) => Self::internal(&error),
+            GatewayError::Sql(_) | GatewayError::Authority(_) | GatewayError::Facts(_) => {
+                Self::internal(&error)
+            }
+            GatewayError::NotFound => Self::new(Code::NotFound, error),
             GatewayError::Request(error) => Self::invalid("csr", error),
             GatewayError::Name => Self::invalid("name", error),
             GatewayError::Url => Self::invalid("url", error),

@@ -10,7 +10,10 @@ use super::{
 };
 use crate::{
     access::{action::Action, decide::Resource},
-    api::gateway::{EnrolGateway, Gateways, JoinGateway, JoinedGateway, ListGateways, NewGateway},
+    api::gateway::{
+        EnrolGateway, Gateways, JoinGateway, JoinedGateway, ListGateways, NewGateway,
+        RemoveGateway, RemovedGateway,
+    },
     clock::Moment,
     fleet::gateway::{self, Enrolment},
 };
@@ -53,4 +56,18 @@ pub(super) async fn list(
     caller.may(Action::FleetAdmin, Resource::Fleet).await?;
     let gateways = gateway::list(&app.services.db).await?;
     Ok(Json(Gateways { gateways }))
+}
+
+pub(super) async fn remove(
+    State(app): State<Shared>,
+    caller: Caller,
+    Input(request): Input<RemoveGateway>,
+) -> Result<Json<RemovedGateway>, Refusal> {
+    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    let services = &app.services;
+    let (removed, nodes) =
+        gateway::remove::remove(&services.db, caller.name(), &request, Moment::now()).await?;
+    services.tell_retired(&removed.id);
+    services.waker.wake_for_nodes(nodes);
+    Ok(Json(removed))
 }

@@ -15,7 +15,12 @@ use bc_protocol::{
 use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
 
 use super::{limits::SESSION_HEARTBEAT_MS, lost};
-use crate::{api::fleet::OneNode, clock::Moment, db::query_scalar, fleet::change};
+use crate::{
+    api::{fleet::OneNode, gateway::RemoveGateway},
+    clock::Moment,
+    db::query_scalar,
+    fleet::{change, gateway::remove},
+};
 use site::{Dialled, Link, Site, closed, listed, node, opened, report};
 
 fn spec(name: u8) -> FromControl {
@@ -280,6 +285,54 @@ async fn only_enrolled_gateways_are_let_in() {
     );
     link.batch(1, [opened(0, 1)]).await;
     link.ends().await;
+    assert_eq!(site.online(0).await, None);
+}
+
+#[tokio::test]
+async fn the_link_of_a_removed_gateway_ends_and_it_gets_no_other() {
+    let site = Site::new().await;
+    let (mut a, mut b) = (site.link("a").await, site.link("b").await);
+    a.batch(1, [opened(0, 1), listed()]).await;
+    b.batch(1, [opened(1, 1), listed()]).await;
+    for (link, name) in [(&mut a, 0), (&mut b, 1)] {
+        assert_eq!(link.next().await, FromControl::Ack(1));
+        assert_eq!(link.next().await, spec(name));
+    }
+    let services = &site.services;
+    let request = RemoveGateway {
+        tenant_id: "root".parse().unwrap(),
+        gateway_id: site.gateway("a"),
+    };
+    let removed = remove::remove(&services.db, "x", &request, Moment::now()).await;
+    let (removed, nodes) = removed.unwrap();
+    assert_eq!(nodes, [node(0)].into());
+    assert_eq!(site.online(0).await, Some((1, false)));
+    assert_eq!(site.online(1).await, Some((1, true)));
+    services.tell_retired(&removed.id);
+    a.ends().await;
+    // Its certificate is as good as ever, and opens nothing.
+    let tls = site.gateway_tls(&removed.id);
+    let mut again = Link(site.connect(tls).await.unwrap());
+    again.hello().await;
+    again.ends().await;
+    b.batch(2, [report(1, 1, 1)]).await;
+    assert_eq!(b.next().await, FromControl::Ack(2));
+}
+
+#[tokio::test]
+async fn facts_of_a_removed_gateway_count_for_nothing_where_its_link_was_not_told() {
+    let site = Site::new().await;
+    let mut a = site.link("a").await;
+    a.batch(1, [listed()]).await;
+    assert_eq!(a.next().await, FromControl::Ack(1));
+    let request = RemoveGateway {
+        tenant_id: "root".parse().unwrap(),
+        gateway_id: site.gateway("a"),
+    };
+    let removed = remove::remove(&site.services.db, "x", &request, Moment::now()).await;
+    removed.unwrap();
+    a.batch(2, [opened(0, 1)]).await;
+    a.ends().await;
     assert_eq!(site.online(0).await, None);
 }
 

@@ -58,6 +58,13 @@ impl Turns {
         }
     }
 
+    /// Ends whoever acts for the gateway or waits to.
+    pub(super) fn end(&self, gateway: &GatewayId) {
+        if let Some(seat) = self.gateways().get(gateway) {
+            seat.end.cancel();
+        }
+    }
+
     /// Takes the place if nobody has it.
     pub(super) fn take_if_free(&self, gateway: &GatewayId) -> Option<Turn> {
         let mut gateways = self.gateways();
@@ -97,7 +104,10 @@ mod tests {
         let other = turns
             .take_if_free(&GatewayId::derived(&[b"other"]))
             .unwrap();
+        turns.end(&GatewayId::derived(&[b"nobody's"]));
+        turns.end(&GatewayId::derived(&[b"other"]));
+        assert!(other.end.is_cancelled() && !second.end.is_cancelled());
         stop.cancel();
-        assert!(second.end.is_cancelled() && other.end.is_cancelled());
+        assert!(second.end.is_cancelled());
     }
 }

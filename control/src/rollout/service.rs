@@ -21,7 +21,7 @@ use std::{
 };
 
 use bc_protocol::{
-    id::{NodeId, RolloutId, TenantId},
+    id::{GatewayId, NodeId, RolloutId, TenantId},
     release::Trust,
     session::ProtocolRange,
 };
@@ -73,6 +73,8 @@ pub(crate) struct Services {
     pub protocol_min: u32,
     /// Where removed nodes come out, for gateways to refuse.
     pub removed: broadcast::Sender<NodeId>,
+    /// Where removed gateways come out, whose links are to end.
+    pub retired: broadcast::Sender<GatewayId>,
     /// Where nodes come out that have a newer session at another process, with its counter.
     pub overtaken: broadcast::Sender<(NodeId, u64)>,
     /// What artifacts' addresses begin with.
@@ -97,6 +99,7 @@ impl Services {
             commanded: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
             protocol_min: ProtocolRange::CURRENT.min,
             removed: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
+            retired: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
             overtaken: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
             downloads_url: downloads_url.trim_end_matches('/').into(),
             offline_grace,
@@ -124,6 +127,16 @@ impl Services {
         });
         if self.removed.send(node.clone()).is_err() {
             tracing::debug!("no gateway is linked: each gets the list when it is");
+        }
+    }
+
+    /// Tells whichever process holds the link of a gateway that was removed. Called after the commit only.
+    pub(crate) fn tell_retired(&self, gateway: &GatewayId) {
+        self.db.hints().tell(|hint| {
+            hint.retired.insert(gateway.clone());
+        });
+        if self.retired.send(gateway.clone()).is_err() {
+            tracing::debug!("no links are taken here: there is none to end");
         }
     }
 

@@ -129,6 +129,45 @@ async fn a_gateway_enrols_with_one_key() {
 }
 
 #[tokio::test]
+async fn a_removed_gateway_is_nowhere_and_its_name_is_free() {
+    let server = Server::start();
+    let request = json!({
+        "tenantId": "root", "name": "gw1", "url": "wss://127.0.0.1:9443/session",
+    });
+    let enrolled = server.call("gateways/enrol", request.clone()).await;
+    let token = enrolled["token"].as_str().unwrap();
+    let mine = json!({ "csr": csr() });
+    assert_eq!(
+        server.call_as(token, "gateways/join", mine.clone()).await.0,
+        200
+    );
+    let pool = server.pool("edge").await;
+    let node_token = join_token(&server, &pool, 2, 60.0).await;
+    let gateways = async || {
+        let request = json!({ "csr": csr() });
+        let (status, joined) = server.call_as(&node_token, "nodes/join", request).await;
+        assert_eq!(status, 200, "{joined}");
+        joined["gateways"].clone()
+    };
+    assert_eq!(gateways().await, json!(["wss://127.0.0.1:9443/session"]));
+    let this = json!({ "tenantId": "root", "gatewayId": enrolled["id"] });
+    let removed = server.call("gateways/remove", this.clone()).await;
+    assert_eq!(
+        (&removed["id"], &removed["name"]),
+        (&enrolled["id"], &json!("gw1"))
+    );
+    assert_eq!(server.call("gateways/remove", this.clone()).await, removed);
+    let listed = server.call("gateways/list", json!({ "tenantId": "root" }));
+    assert_eq!(listed.await["gateways"], json!([]));
+    assert_eq!(gateways().await, json!([]));
+    // What it enrolled with opens nothing any more, also to its own key.
+    assert_eq!(server.call_as(token, "gateways/join", mine).await.0, 401);
+    let another = server.call("gateways/enrol", request).await;
+    assert_ne!(another["id"], enrolled["id"]);
+    assert_eq!(server.call("gateways/remove", this).await, removed);
+}
+
+#[tokio::test]
 async fn an_archived_pool_takes_nobody() {
     let server = Server::start();
     let pool = server.pool("edge").await;

@@ -60,6 +60,7 @@ fn fleet() -> Vec<Row> {
             json!({ "name": "x", "url": "wss://x/session" }),
         ),
         ("gateways/list", FLEET, json!({})),
+        ("gateways/remove", FLEET, json!({ "gatewayId": id("gw") })),
     ]
 }
 

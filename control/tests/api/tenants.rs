@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Methods that name nothing that could be another tenant's.
-const NAMELESS: [&str; 22] = [
+const NAMELESS: [&str; 23] = [
     "releases/register",
     "releases/list",
     "releases/get",
@@ -25,6 +25,8 @@ const NAMELESS: [&str; 22] = [
     "gateways/enrol",
     "gateways/join",
     "gateways/list",
+    // Gateways are the platform's.
+    "gateways/remove",
     "tokens/create",
     "tokens/list",
     "webhooks/create",

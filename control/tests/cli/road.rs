@@ -111,6 +111,34 @@ fn a_token_is_printed_once_and_alone_or_goes_to_a_file() {
 }
 
 #[test]
+fn a_gateway_is_removed_by_its_name_or_its_id() {
+    let control = Control::start();
+    let enrol = [
+        "gateways",
+        "enrol",
+        "g1",
+        "--url",
+        "wss://127.0.0.1:9/session",
+        "--out",
+    ];
+    let enrol = |file: &str| {
+        let file = control.home.text(file);
+        let line = [&enrol[..], &[file.as_str()]].concat();
+        control.json(&line)["id"].as_str().unwrap().to_owned()
+    };
+    let first = enrol("one");
+    let removed = control.json(&["gateways", "remove", "g1", "--yes"]);
+    assert_eq!(removed["id"], json!(first));
+    let again = control.json(&["gateways", "remove", &first]);
+    assert_eq!(again, removed);
+    let second = enrol("two");
+    let listed = control.run(&["gateways", "list", "-o", "name"]).done();
+    assert_eq!(listed.trim(), second);
+    let error = control.run(&["gateways", "remove", "g2"]).refused(1);
+    assert!(error.contains("gateways list"), "{error}");
+}
+
+#[test]
 fn a_token_is_not_made_where_its_file_cannot_be() {
     let control = Control::start();
     control.run(&["pools", "create", "edge"]).done();

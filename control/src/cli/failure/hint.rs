@@ -62,6 +62,7 @@ impl Failure {
             ),
             Self::NoPool { .. } => Some("`better-compute pools list` shows all".to_owned()),
             Self::NoNode { .. } => Some("`better-compute nodes list` shows all".to_owned()),
+            Self::NoGateway { .. } => Some("`better-compute gateways list` shows all".to_owned()),
             Self::SeveralNodes { .. } => Some(
                 "`better-compute nodes list` shows their ids: give one of those".to_owned(),
             ),

@@ -323,6 +323,12 @@ impl House {
                 "CONFLICT",
                 json!({ "field": "name" }),
             ),
+            (
+                "gateways/remove",
+                json!({ "gatewayId": nobody("gw") }),
+                "NOT_FOUND",
+                json!({}),
+            ),
             ("webhooks/delete", hook.clone(), "NOT_FOUND", json!({})),
             ("webhooks/deliveries", hook, "NOT_FOUND", json!({})),
             (

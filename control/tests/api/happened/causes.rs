@@ -109,6 +109,11 @@ fn places() -> Vec<Cause> {
             "gateway",
             ("gateway.created", "gateway/{gateway}"),
         ),
+        cause(
+            ("gateways/remove", json!({ "gatewayId": "{gateway}" })),
+            "",
+            ("gateway.removed", "gateway/{gateway}"),
+        ),
     ]
 }
 
