@@ -101,9 +101,8 @@ fn calls(own: &Things, theirs: &Things) -> Vec<(&'static str, Value, String)> {
     let none = || json!({});
     let reason = || json!({ "reason": "x" });
     let join = json!({ "uses": 1, "expiresInSeconds": 60 });
-    let version = || json!({ "version": "1.0.0" });
     let listed = |field: &str| {
-        let mut body = version();
+        let mut body = json!({ "version": "1.0.0" });
         body[field] = json!(["ID"]);
         body
     };
