@@ -140,7 +140,7 @@ mod tests {
         for (path, message) in [
             (
                 "reason",
-                "--query: expected one of nodeList, nodes, state, found \"reason\"",
+                "--query: expected one of labels, nodeList, nodes, none, state, found \"reason\"",
             ),
             (
                 "nodes.gone",
@@ -156,7 +156,7 @@ mod tests {
             ),
             (
                 "",
-                "--query: expected one of nodeList, nodes, state, found \"\"",
+                "--query: expected one of labels, nodeList, nodes, none, state, found \"\"",
             ),
         ] {
             assert_eq!(pick(path).unwrap_err().to_string(), message, "{path}");

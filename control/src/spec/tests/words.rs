@@ -124,7 +124,7 @@ async fn every_state_has_a_sentence() {
     let waiting = states(&rollout, RowState::Pending).remove(0);
     let said = explain(&fleet, &id, &waiting).await;
     assert_eq!(said.code, "budget");
-    let budget = "it waits: 1 nodes of its pool are disrupted where 1 may be: ";
+    let budget = "it waits: 1 node of its pool is disrupted where 1 may be: ";
     assert_eq!(said.sentence, format!("{budget}{second} by {id}"));
     let said = explain(&fleet, &id, &flying).await;
     assert!(
