@@ -19,6 +19,8 @@ pub(super) enum SpanError {
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
+/// As whoever reads and writes durations here counts one.
+const YEAR: Duration = Duration::from_secs(31_557_600);
 
 /// Rest between waves: up to a week.
 pub(super) fn soak(text: &str) -> Result<Duration, SpanError> {
@@ -42,7 +44,7 @@ pub(super) fn command_life(text: &str) -> Result<Duration, SpanError> {
 
 /// How long a release may be installed anew. That it is long enough is judged where the manifest is made.
 pub(super) fn release_life(text: &str) -> Result<Duration, SpanError> {
-    within(text, Duration::ZERO, 36_500 * DAY)
+    within(text, Duration::ZERO, 100 * YEAR)
 }
 
 /// How long to wait: not for ever, which is what no limit is for.

@@ -172,8 +172,6 @@ fn what_no_reader_would_accept_is_not_signed() {
     let version = ["--version", "1.4.0"];
     desk.sign_with(&[&version, ["--expires", "0s"].as_slice()].concat())
         .refused_for("never-valid");
-    desk.sign_with(&[&version, ["--expires", "99999y"].as_slice()].concat())
-        .refused_for("expiry");
     desk.sign_with(&[&version, ["--ext", "!must=1"].as_slice()].concat())
         .refused_for("malformed");
     desk.run(&[
@@ -198,6 +196,7 @@ fn what_cannot_be_understood_is_a_mistake_of_usage() {
     for wrong in [
         desk.sign_with(&["--version", "1.4"]),
         desk.sign_with(&["--version", "1.4.0", "--expires", "soon"]),
+        desk.sign_with(&["--version", "1.4.0", "--expires", "99999y"]),
         desk.sign_with(&["--version", "1.4.0", "--ext", "novalue"]),
         desk.sign_with(&[]),
         desk.run(&[
