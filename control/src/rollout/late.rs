@@ -155,9 +155,14 @@ impl Pass<'_> {
     }
 
     /// A node that is still at work keeps its place after its row has settled.
-    fn let_go(&mut self, node: &Node, attempt: Option<&AttemptId>, place: (&PoolId, Place)) {
+    fn let_go(
+        &mut self,
+        node: &Node,
+        attempt: Option<&AttemptId>,
+        (pool, place): (&PoolId, Place),
+    ) {
         if settle::is_at_rest(node, attempt) {
-            self.vacate(&node.id, place);
+            self.vacate(&node.id, (pool, node.place(place)));
         } else {
             self.hold(&node.id, Hold::StillAtWork);
         }

@@ -132,7 +132,8 @@ impl<'a> Pass<'a> {
     /// A node that is still at work keeps its place after its row has settled.
     pub(in crate::rollout) fn vacate_if_at_rest(&mut self, flight: &Flight) {
         if settle::is_at_rest(&flight.node, Some(&flight.attempt)) {
-            self.vacate(&flight.row.node, &flight.row.pool, flight.place);
+            let place = flight.node.place(flight.place);
+            self.vacate(&flight.row.node, &flight.row.pool, place);
         } else {
             self.hold(&flight.row.node, Hold::StillAtWork);
         }
@@ -140,7 +141,8 @@ impl<'a> Pass<'a> {
 
     fn let_go(&mut self, lingering: &Lingering) {
         if settle::is_at_rest(&lingering.node, lingering.attempt.as_ref()) {
-            self.vacate(&lingering.node.id, &lingering.pool, lingering.place);
+            let place = lingering.node.place(lingering.place);
+            self.vacate(&lingering.node.id, &lingering.pool, place);
         } else {
             self.hold(&lingering.node.id, Hold::StillAtWork);
         }

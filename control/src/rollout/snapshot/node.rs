@@ -7,6 +7,7 @@ use bc_protocol::{
     version::Version,
 };
 
+use super::Place;
 use crate::clock::Moment;
 
 /// A node as control knows it.
@@ -126,6 +127,11 @@ impl std::fmt::Display for Trouble {
 }
 
 impl Node {
+    /// Whose its place is when a row lets it go. A removal has given the place back already: nobody gives it back twice.
+    pub(crate) fn place(&self, place: Place) -> Place {
+        if self.removed { Place::Shared } else { place }
+    }
+
     /// Whether it holds a session.
     pub(crate) fn is_online(&self) -> bool {
         match self.presence {

@@ -129,7 +129,7 @@ pub(super) fn act(world: &mut World, hand: &Hand) {
         Hand::Online(place) => world.nodes[node(place)].presence = Presence::Online,
         Hand::Hold(place) => world.said(node(place)).held = Some("mine".to_owned()),
         Hand::Restart(place) => world.restart(node(place)),
-        Hand::Remove(place) => world.nodes[node(place)].removed = true,
+        Hand::Remove(place) => world.remove(node(place)),
         Hand::Maintenance(place) => world.nodes[node(place)].maintenance ^= true,
         Hand::Disrupt(place) => world.disrupt(node(place), "wf_1"),
         Hand::LeaveAlone(place) => world.leave_alone(node(place), "wf_1"),

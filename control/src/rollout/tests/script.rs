@@ -208,7 +208,7 @@ fn node(world: &mut World, place: usize, what: &str) {
         "leaves" => world.nodes[place].presence = Presence::Offline(world.now),
         "returns" => world.nodes[place].presence = Presence::Online,
         "held" => world.said(place).held = Some(object.to_owned()),
-        "removed" => world.nodes[place].removed = true,
+        "removed" => world.remove(place),
         "maintained" => world.nodes[place].maintenance = true,
         "serves" => world.nodes[place].maintenance = false,
         "disrupted" => world.disrupt(place, object),

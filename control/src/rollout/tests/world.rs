@@ -216,6 +216,16 @@ impl World {
         self.vacate(&node, reason);
     }
 
+    /// Somebody takes the node out of the fleet: its place is given back there and then, whatever row it is in.
+    pub(super) fn remove(&mut self, place: usize) {
+        let node = self.nodes[place].id.clone();
+        self.nodes[place].removed = true;
+        let reasons: Vec<String> = self.reasons(&node).into_iter().cloned().collect();
+        for reason in reasons {
+            self.vacate(&node, &reason);
+        }
+    }
+
     fn occupy(&mut self, node: &NodeId, pool: &PoolId, reason: &str) {
         let added = self.disruptions.insert((node.clone(), reason.to_owned()));
         if added && self.reasons(node).len() == 1 {

@@ -98,6 +98,26 @@ fn a_ratio_is_of_nodes_that_were_not_skipped() {
     );
 }
 
+/// Its place went back with the node, not once more with its row: six nodes have three places, and three are taken.
+#[test]
+fn a_node_removed_in_flight_gives_its_place_back_once() {
+    check(
+        "
+        pools a=7@0.571429
+        waves=100 ratio=1
+          a1 upgrading from 1.0.0
+          a2 upgrading from 1.0.0
+          a3 upgrading from 1.0.0
+          a4 upgrading from 1.0.0
+        a1 removed
+          a1 failed, removed: the node was removed
+        a2 obeys
+          a2 succeeded
+          a5 upgrading from 1.0.0
+        ",
+    );
+}
+
 #[test]
 fn a_wave_in_which_nobody_tried_is_no_success() {
     check(

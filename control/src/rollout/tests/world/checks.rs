@@ -101,10 +101,10 @@ impl World {
                 "I21: one place a node"
             );
         }
-        for row in &self.rows {
+        for (row, node) in self.rows.iter().zip(&self.nodes) {
             let flies = row.row.state.is_in_flight();
             assert!(
-                !flies || self.holds_place(&row.row.node),
+                !flies || node.removed || self.holds_place(&row.row.node),
                 "I21: in flight without a place"
             );
             assert_eq!(
