@@ -1,9 +1,12 @@
 //! API tokens.
 //!
-//! Takes a bearer text, gives the subject that holds it. Only digests of secrets are stored; the first token is
-//! written to a file that its owner alone can read.
+//! Takes a bearer text, gives the subject that holds it; makes, lists and revokes tokens. Only digests of secrets are stored.
 
-use std::{collections::BTreeSet, io, path::Path, time::Duration};
+mod first;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeSet, io, time::Duration};
 
 use bc_protocol::id::{TenantId, TokenId};
 use serde_json::json;
@@ -24,11 +27,12 @@ use crate::{
         Db, Row, Tx,
         column::{json as column_json, moment, moment_option, parsed, undecodable},
         contention::turn,
-        query, query_scalar,
+        query,
     },
     event::outbox::{Draft, publish},
-    files,
 };
+
+pub(crate) use first::{FirstToken, ensure_first};
 
 /// Longer names would not fit into tables.
 const SUBJECT_CHARS_MAX: usize = 128;
@@ -323,62 +327,6 @@ pub(crate) fn permissions(request: &CreateToken) -> Result<BTreeSet<Action>, Tok
     Ok(permissions)
 }
 
-/// When an administrator's token is made as the service starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FirstToken {
-    /// If there has never been a token.
-    IfNone,
-    /// Also if there has: nobody has kept one.
-    Anew,
-}
-
-/// Makes an administrator's token where it is wanted, and writes it to `admin.token` in the data folder. Whoever starts the
-/// service owns all that it knows.
-pub(crate) async fn ensure_first(
-    db: &Db,
-    data_dir: &Path,
-    (wanted, now): (FirstToken, Moment),
-) -> Result<(), TokenError> {
-    let mut tx = db.begin().await?;
-    turn(&mut tx, "first-token").await?;
-    let any: bool = query_scalar("SELECT EXISTS (SELECT 1 FROM api_tokens)")
-        .fetch_one(&mut *tx)
-        .await?;
-    if any && wanted == FirstToken::IfNone {
-        return Ok(());
-    }
-    let subject = Subject {
-        name: "admin".to_owned(),
-        tenant: ROOT_TENANT
-            .parse()
-            .map_err(|error| undecodable("tenant", error))?,
-        permissions: Action::ALL.into(),
-    };
-    let bearer = Bearer::fresh(TokenId::random(now.unix_ms(), chance::bits()));
-    insert(&mut tx, &bearer, &subject, (now, None)).await?;
-    let path = data_dir.join("admin.token");
-    // The file comes first: a token that works and that nobody knows would keep the next start from making another.
-    files::replace_private(&path, format!("{}\n", bearer.reveal()).as_bytes()).map_err(
-        |source| TokenError::File {
-            path: path.display().to_string(),
-            source,
-        },
-    )?;
-    let draft = Draft {
-        kind: "token.created",
-        subject: format!("token/{}", bearer.id()),
-        tenant: &subject.tenant,
-        actor: "control",
-        data: json!({ "subject": subject.name, "permissions": words(&subject), "expiresAt": null }),
-    };
-    if any {
-        publish(&mut tx, draft, now);
-    }
-    tx.commit().await?;
-    tracing::info!(path = %path.display(), "an admin token is written");
-    Ok(())
-}
-
 fn words(subject: &Subject) -> Vec<&'static str> {
     let permissions = subject.permissions.iter();
     permissions.map(|permission| permission.word()).collect()
@@ -404,142 +352,4 @@ async fn insert(
     .execute(&mut **tx)
     .await?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use bc_protocol::id::TokenId;
-
-    use super::{
-        FirstToken, TokenError, USE_KEPT_EVERY, authenticate, create, ensure_first, list, revoke,
-    };
-    use crate::{
-        access::action::Action,
-        api::{access::OneToken, fleet::CreateToken},
-        clock::Moment,
-        db::{Db, tests::fresh},
-    };
-
-    const NOW: Moment = Moment::from_millis(1_700_000_000_000);
-
-    fn request(expires_in_seconds: Option<f64>) -> CreateToken {
-        CreateToken {
-            tenant_id: "root".parse().unwrap(),
-            subject: "alice".to_owned(),
-            permissions: vec!["compute:pool:read".to_owned()],
-            expires_in_seconds,
-        }
-    }
-
-    async fn last_use(db: &Db) -> Option<Moment> {
-        let tokens = list(db, &"root".parse().unwrap()).await.unwrap();
-        tokens.first().unwrap().last_used_at
-    }
-
-    #[tokio::test]
-    async fn a_token_with_an_end_works_until_then() {
-        let (db, _dir) = fresh().await;
-        let made = create(&db, "admin", &request(Some(60.0)), NOW)
-            .await
-            .unwrap();
-        let end = NOW.plus(Duration::from_secs(60));
-        assert_eq!(made.expires_at, Some(end));
-        let just = end.minus(Duration::from_millis(1));
-        authenticate(&db, &made.token, just).await.unwrap();
-        let over = authenticate(&db, &made.token, end).await;
-        assert!(
-            matches!(over, Err(TokenError::Expired { at }) if at == end),
-            "{over:?}"
-        );
-        // Who does not hold it learns nothing of its end.
-        let guess = format!("{}.x", made.id);
-        let unknown = authenticate(&db, &guess, end).await;
-        assert!(matches!(unknown, Err(TokenError::Unknown)), "{unknown:?}");
-    }
-
-    #[tokio::test]
-    async fn a_life_is_more_than_nothing_and_at_most_a_year() {
-        let (db, _dir) = fresh().await;
-        for found in [0.0, -1.0, f64::NAN, f64::INFINITY, 31_536_001.0] {
-            let refused = create(&db, "admin", &request(Some(found)), NOW).await;
-            assert!(matches!(refused, Err(TokenError::Life { .. })), "{found}");
-        }
-        create(&db, "admin", &request(Some(31_536_000.0)), NOW)
-            .await
-            .unwrap();
-    }
-
-    #[tokio::test]
-    async fn the_last_use_is_kept_once_an_hour() {
-        let (db, _dir) = fresh().await;
-        let made = create(&db, "admin", &request(None), NOW).await.unwrap();
-        assert_eq!(last_use(&db).await, None);
-        let soon = NOW.plus(USE_KEPT_EVERY).minus(Duration::from_millis(1));
-        let later = NOW.plus(USE_KEPT_EVERY);
-        for (at, kept) in [(NOW, NOW), (soon, NOW), (later, later)] {
-            authenticate(&db, &made.token, at).await.unwrap();
-            assert_eq!(last_use(&db).await, Some(kept));
-        }
-    }
-
-    #[tokio::test]
-    async fn somebody_can_always_make_another_token() {
-        let (db, dir) = fresh().await;
-        let admin = |life| CreateToken {
-            permissions: vec!["compute:tenant:admin".to_owned()],
-            ..request(life)
-        };
-        let revoked = async |token: &TokenId| {
-            let one = OneToken {
-                tenant_id: "root".parse().unwrap(),
-                token_id: token.clone(),
-            };
-            revoke(&db, "admin", &one, NOW).await
-        };
-        let one = create(&db, "admin", &admin(None), NOW).await.unwrap();
-        // Neither a token that will end nor one that may only look makes up for it.
-        for other in [admin(Some(60.0)), request(None)] {
-            let other = create(&db, "admin", &other, NOW).await.unwrap();
-            let refused = revoked(&one.id).await;
-            assert!(
-                matches!(refused, Err(TokenError::LastAdministrator)),
-                "{refused:?}"
-            );
-            revoked(&other.id).await.unwrap();
-        }
-        let two = create(&db, "admin", &admin(None), NOW).await.unwrap();
-        revoked(&one.id).await.unwrap();
-        revoked(&one.id).await.unwrap();
-        let refused = revoked(&two.id).await;
-        assert!(
-            matches!(refused, Err(TokenError::LastAdministrator)),
-            "{refused:?}"
-        );
-        // Who has lost it makes another where the service runs.
-        let path = dir.path().join("admin.token");
-        ensure_first(&db, dir.path(), (FirstToken::IfNone, NOW))
-            .await
-            .unwrap();
-        assert!(!path.exists());
-        ensure_first(&db, dir.path(), (FirstToken::Anew, NOW))
-            .await
-            .unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        let subject = authenticate(&db, text.trim(), NOW).await.unwrap();
-        assert_eq!(subject.permissions, Action::ALL.into());
-        revoked(&two.id).await.unwrap();
-    }
-
-    #[test]
-    fn a_permission_that_is_none_is_named() {
-        let mut wrong = request(None);
-        wrong.permissions.push("compute:pool:write".to_owned());
-        let said = super::permissions(&wrong).unwrap_err().to_string();
-        assert!(said.ends_with(", found \"compute:pool:write\""), "{said}");
-        wrong.permissions.clear();
-        let said = super::permissions(&wrong).unwrap_err().to_string();
-        assert!(said.ends_with(", found none"), "{said}");
-    }
 }
