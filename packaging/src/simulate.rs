@@ -34,7 +34,7 @@ pub use planted::Mistake;
 use world::World;
 
 /// Seeds in which a mistake has to show at the latest.
-const SEEDS_UNTIL_CAUGHT: u64 = 1_000;
+const SEEDS_UNTIL_CAUGHT: u64 = 5_000;
 
 /// After how many seeds somebody who waits hears of it.
 const SEEDS_PER_WORD: u64 = 1_000;
