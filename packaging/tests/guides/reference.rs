@@ -199,7 +199,7 @@ fn events_in(dir: &Path) -> BTreeSet<String> {
                 folders.push(path);
             } else if name.ends_with(".rs") && name != "tests.rs" {
                 let text = std::fs::read_to_string(&path).unwrap();
-                let code = text.split("#[cfg(test)]").next().unwrap();
+                let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
                 found.extend(
                     code.split('"')
                         .filter(|word| is_event(word))
