@@ -135,12 +135,36 @@ pub async fn simulator(args: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// How quick a program is to be that is built for measuring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speed {
+    /// As it is built every day.
+    Daily,
+    /// Optimised, in a folder of its own, but for the last optimisations of a release: those take longer than the measuring.
+    Optimised,
+}
+
+impl Speed {
+    fn set(self, cargo: &mut Command) {
+        match self {
+            Self::Daily => {}
+            Self::Optimised => {
+                cargo
+                    .args(["--release", "--target-dir", "target/bench"])
+                    .env("CARGO_PROFILE_RELEASE_LTO", "off")
+                    .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+            }
+        }
+    }
+}
+
 /// Builds the program that measures control from inside.
-pub async fn control_bench() -> Result<PathBuf> {
+pub async fn control_bench(speed: Speed) -> Result<PathBuf> {
     let program = "bc-bench-control";
     let what = ["--package", "better-compute", "--features", "bench"];
-    let built = run(cargo_with(&[what.as_slice(), &["--bin", program]].concat())).await?;
-    find(&built, program)
+    let mut cargo = cargo_with(&[what.as_slice(), &["--bin", program]].concat());
+    speed.set(&mut cargo);
+    find(&run(cargo).await?, program)
 }
 
 /// Programs that are to be quick.
@@ -152,16 +176,12 @@ pub struct Optimised {
     pub gateway: PathBuf,
 }
 
-/// Builds gateway and this program for measuring, in a folder of their own. Without the last optimisations of a release,
-/// which take longer than the measuring.
+/// Builds gateway and this program for measuring.
 pub async fn optimised_gateway() -> Result<Optimised> {
     let what = ["--package", "bc-gateway", "--package", "packaging"];
-    let bins = ["--bin", "bc-gateway", "--bin", "xtask", "--release"];
+    let bins = ["--bin", "bc-gateway", "--bin", "xtask"];
     let mut cargo = cargo_with(&[what.as_slice(), &bins].concat());
-    cargo
-        .args(["--target-dir", "target/bench"])
-        .env("CARGO_PROFILE_RELEASE_LTO", "off")
-        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    Speed::Optimised.set(&mut cargo);
     let built = run(cargo).await?;
     Ok(Optimised {
         own: find(&built, "xtask")?,

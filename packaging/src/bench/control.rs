@@ -12,26 +12,32 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{build, cluster::Cluster};
+use crate::{
+    build::{self, Speed},
+    cluster::Cluster,
+};
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     nodes: u32,
     rounds: u32,
+    speed: Speed,
 }
 
 impl Extent {
-    /// A million nodes: some minutes.
+    /// A million nodes, by an optimised program: some minutes, and as long to build it the first time.
     pub const FULL: Self = Self {
         nodes: 1_000_000,
         rounds: 5,
+        speed: Speed::Optimised,
     };
 
-    /// A hundred thousand, and each thing once: about a minute.
+    /// A hundred thousand, and each thing once, by what is built every day: about a minute.
     pub const SHORT: Self = Self {
         nodes: 100_000,
         rounds: 1,
+        speed: Speed::Daily,
     };
 }
 
@@ -88,8 +94,11 @@ impl fmt::Display for Figures {
 
 /// Measures both databases.
 pub async fn run(extent: Extent, tell: impl Fn(&str)) -> Result<Figures> {
-    tell(&format!("control's code is built {}", built()));
-    let program = build::control_bench().await?;
+    tell(match extent.speed {
+        Speed::Daily => "control's code is built for developers, without optimisation",
+        Speed::Optimised => "control's code is optimised",
+    });
+    let program = build::control_bench(extent.speed).await?;
     let mut figures = Figures::default();
     let dir = tempfile::tempdir()?;
     let path = |name: &str| dir.path().join(name).display().to_string();
@@ -107,14 +116,6 @@ pub async fn run(extent: Extent, tell: impl Fn(&str)) -> Result<Figures> {
         None => tell("there is no PostgreSQL under /usr/lib/postgresql, so that is not measured"),
     }
     Ok(figures)
-}
-
-/// How: the measured program is made by a cargo that has this one's surroundings.
-fn built() -> String {
-    match std::env::var("CARGO_PROFILE_DEV_OPT_LEVEL") {
-        Ok(level) => format!("with opt-level {level}"),
-        Err(_) => "for developers, without optimisation".to_owned(),
-    }
 }
 
 fn measure(program: &Path, places: &[String], extent: Extent) -> Result<BTreeMap<String, f64>> {

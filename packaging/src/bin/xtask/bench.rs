@@ -25,10 +25,10 @@ pub(crate) enum Bench {
     /// The planner on SQLite and on PostgreSQL: rollouts created, passes, starts and pauses, from inside one process.
     ///
     /// What is written is compared with the same rows written with nothing around them, in the same run. The worse database
-    /// counts. A goal that is missed by far is a failure. Needs PostgreSQL 15 under /usr/lib/postgresql for its part. For
-    /// figures worth keeping set CARGO_PROFILE_DEV_OPT_LEVEL=2.
+    /// counts. A goal that is missed by far is a failure. Needs PostgreSQL 15 under /usr/lib/postgresql for its part. What is
+    /// measured is optimised, in target/bench, which takes minutes to build the first time.
     Control {
-        /// 100,000 nodes instead of 1,000,000, and each thing once: about a minute.
+        /// 100,000 nodes instead of 1,000,000, each thing once, and a daily build: about a minute, for no figures worth keeping.
         #[arg(long)]
         short: bool,
     },
