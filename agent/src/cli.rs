@@ -221,13 +221,27 @@ enum CommandError {
     Room(#[source] io::Error),
     #[error("expected every check to find all well, found {wrong} that did not")]
     Unwell { wrong: usize },
-    #[error("expected to write the hold into the node's state folder, found that it cannot be")]
-    Hold(#[source] io::Error),
+    #[error("expected to use {path}, found that this user may not: run as root", path = path.display())]
+    Rights { path: PathBuf },
+    #[error("expected to use {path}, found that it cannot be", path = path.display())]
+    File {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("expected to write to standard output, found it closed")]
     Output(#[source] io::Error),
 }
 
 impl CommandError {
+    /// What keeps a file of the node from being used.
+    fn file(path: PathBuf, source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            return Self::Rights { path };
+        }
+        Self::File { path, source }
+    }
+
     fn exit_code(&self) -> ExitCode {
         match self {
             #[cfg(feature = "faults")]
@@ -256,7 +270,8 @@ impl CommandError {
             | Self::Image(_)
             | Self::Runtime(_)
             | Self::Room(_)
-            | Self::Hold(_)
+            | Self::Rights { .. }
+            | Self::File { .. }
             | Self::Unwell { .. }
             | Self::Output(_) => ExitCode::FAILURE,
         }

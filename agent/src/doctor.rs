@@ -7,6 +7,7 @@ mod network;
 
 use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
 
+use bc_protocol::session::Outcome;
 use nix::sys::statvfs::statvfs;
 use serde::Serialize;
 
@@ -18,8 +19,8 @@ use crate::{
     node::{self, limits::DISK_MARGIN_BYTES, memory},
     paths::Paths,
     updater::{
-        host::{Host, with_causes},
-        record::Notice,
+        host::{Host, HostError, with_causes},
+        record::{Notice, Record},
     },
 };
 
@@ -49,6 +50,14 @@ impl Finding {
         }
     }
 
+    /// As it should be here, and yet worth somebody's look.
+    fn note(check: &'static str, found: impl ToString, mend: impl ToString) -> Self {
+        Self {
+            good: true,
+            ..Self::wrong(check, found, mend)
+        }
+    }
+
     /// To be mended.
     pub(crate) fn wrong(check: &'static str, found: impl ToString, mend: impl ToString) -> Self {
         Self {
@@ -62,7 +71,9 @@ impl Finding {
 
 /// Looks at everything that a configuration which can be read allows to look at.
 pub(crate) async fn examine(config: &Config, paths: &Paths) -> Vec<Finding> {
-    let mut findings = vec![pins(config), record(config, paths), disk(paths)];
+    let record = Host::new(paths.clone(), config).status();
+    let mut findings = vec![pins(config, paths), sound(&record, paths), disk(paths)];
+    findings.extend(record.ok().as_ref().and_then(attempt));
     findings.extend(helper(config, paths).await);
     let (identity, found) = identity(paths);
     findings.push(found);
@@ -88,8 +99,17 @@ pub(crate) async fn examine(config: &Config, paths: &Paths) -> Vec<Finding> {
     findings
 }
 
-fn pins(config: &Config) -> Finding {
-    let (pins, threshold) = (config.update.trust.pins(), config.update.trust.threshold());
+fn pins(config: &Config, paths: &Paths) -> Finding {
+    let trust = &config.update.trust;
+    let (pins, threshold) = (trust.pins(), trust.threshold());
+    if let Ok(Some(note)) = memory::session(paths)
+        && note.running
+        && !note.trust.is_empty()
+        && note.trust != memory::whom(trust)
+    {
+        let found = "the node that runs believes others than the configuration names now";
+        return Finding::note("pins", found, "restart the node");
+    }
     let found = format!(
         "{threshold} of {} pinned keys have to sign a release",
         pins.len()
@@ -97,9 +117,35 @@ fn pins(config: &Config) -> Finding {
     Finding::good("pins", found)
 }
 
-fn record(config: &Config, paths: &Paths) -> Finding {
+/// A last attempt that this node has ended by itself, and that nobody tries again by himself.
+fn attempt(record: &Record) -> Option<Finding> {
+    let attempt = record.last_attempt()?.facts();
+    let mend = match attempt.outcome {
+        Outcome::Refused if attempt.code == "threshold" => {
+            "compare release_pins and threshold with the keys that sign for the fleet; once they are right, restart the node \
+             and have an operator retry the rollout"
+        }
+        Outcome::Refused | Outcome::Failed if attempt.is_final => {
+            "once that is mended, have an operator retry the rollout"
+        }
+        Outcome::Refused
+        | Outcome::Failed
+        | Outcome::Running
+        | Outcome::Confirmed
+        | Outcome::Crashed
+        | Outcome::Hung
+        | Outcome::NoWelcome
+        | Outcome::Unstable
+        | Outcome::Environment
+        | Outcome::Cancelled => return None,
+    };
+    let found = format!("{} was not taken: {}", attempt.target, attempt.message);
+    Some(Finding::note("update", found, mend))
+}
+
+fn sound(record: &Result<Record, HostError>, paths: &Paths) -> Finding {
     const CHECK: &str = "record";
-    match Host::new(paths.clone(), config).status() {
+    match record {
         Ok(record) => match record.notice() {
             None => Finding::good(CHECK, format!("sound; floor {}", record.floor())),
             Some(Notice::Recovered) => {
@@ -113,7 +159,7 @@ fn record(config: &Config, paths: &Paths) -> Finding {
         },
         Err(error) => Finding::wrong(
             CHECK,
-            with_causes(&error),
+            with_causes(error),
             format!(
                 "start the node: it makes the record anew from what lies in {}; where bcd doctor may not look there, run it as root",
                 paths.root().display()
@@ -213,17 +259,70 @@ async fn helper(config: &Config, paths: &Paths) -> Option<Finding> {
 
 fn session(paths: &Paths) -> Finding {
     const CHECK: &str = "session";
-    let mend =
-        "start the node (systemctl start bcd, or bcd supervise), or mend what is wrong above";
-    match memory::session(paths) {
+    let note = match memory::session(paths) {
+        Ok(note) => note,
+        Err(error) => return Finding::wrong(CHECK, error, "run bcd doctor as root"),
+    };
+    match note {
+        Some(note) if note.removed => Finding::wrong(
+            CHECK,
+            "the fleet has removed this node",
+            format!(
+                "to join anew, stop it, remove {}, and run bcd join with a new token",
+                paths.identity().display()
+            ),
+        ),
         Some(note) if note.connected => {
             let gateway = note.gateway.unwrap_or_default();
             Finding::good(CHECK, format!("with {gateway} since {}", note.since))
         }
+        Some(note) if note.running => Finding::wrong(
+            CHECK,
+            format!(
+                "none since {}: {}",
+                note.since,
+                note.lost.unwrap_or_default()
+            ),
+            "mend what is wrong above",
+        ),
         Some(_) | None => Finding::wrong(
             CHECK,
-            "the node runs without a session, or not at all",
-            mend,
+            "the node does not run",
+            "start it (systemctl start bcd, or bcd supervise)",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bc_protocol::{digest::Sha256, id::AttemptId, session::Slot};
+
+    use super::*;
+    use crate::updater::attempt::{Attempt, Ending};
+
+    /// What the doctor makes of a last attempt that ended so.
+    fn noted(outcome: Outcome, code: &str) -> Option<Finding> {
+        let ending = Ending::new(outcome, code, format!("expected no {code}"));
+        let begun = Attempt::begun(AttemptId::derived(&[b"one"]), "1.4.0");
+        // Some ends are final only after several tries.
+        let last = (0..10).fold(begun, |attempt, _| attempt.ended(ending.clone()));
+        let record = Record::seeded(Slot::A, Sha256::of(b"packaged"));
+        attempt(&record.noting(last).unwrap())
+    }
+
+    #[test]
+    fn a_last_attempt_that_was_not_taken_is_worth_a_note_and_no_fault() {
+        let wrong_pins = noted(Outcome::Refused, "threshold").unwrap();
+        assert_eq!(
+            (wrong_pins.good, wrong_pins.found.as_str()),
+            (true, "1.4.0 was not taken: expected no threshold")
+        );
+        assert!(wrong_pins.mend.unwrap().contains("release_pins"));
+        let full = noted(Outcome::Failed, "disk").unwrap();
+        assert!(full.mend.unwrap().contains("retry the rollout"));
+        // The release's own faults, and what is no fault.
+        for outcome in [Outcome::Confirmed, Outcome::Crashed, Outcome::Cancelled] {
+            assert_eq!(noted(outcome, "x"), None, "{outcome:?}");
+        }
     }
 }

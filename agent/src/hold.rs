@@ -3,7 +3,7 @@
 //! It is one file in `state/`, whose presence is the hold. Takes the owner's word from the command line, gives it to the
 //! node that runs as soon as it changes: the kernel tells, nothing polls. A trial that runs goes on.
 
-use std::io;
+use std::{io, path::PathBuf};
 
 use bc_protocol::{limits::MESSAGE_BYTES_MAX, time::Timestamp};
 use serde::{Deserialize, Serialize};
@@ -30,17 +30,30 @@ struct Held {
 
 /// Why the node is held; none where it is not.
 pub(crate) fn reason(paths: &Paths) -> Option<String> {
-    let path = paths.state().join(FILE);
-    let held = match durable::read_unlinked(&path, STATE_FILE_BYTES_MAX) {
-        Ok(None) => return None,
-        Ok(Some(json)) => serde_json::from_slice::<Held>(&json).ok(),
-        Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "the owner's hold cannot be read");
-            None
-        }
+    seen(paths).unwrap_or_else(|error| unread(&error))
+}
+
+fn unread(error: &io::Error) -> Option<String> {
+    tracing::warn!(%error, "the owner's hold cannot be read");
+    Some(NO_REASON.to_owned())
+}
+
+/// The same, for who has to know that it may not be looked at.
+pub(crate) fn seen(paths: &Paths) -> io::Result<Option<String>> {
+    let json = match durable::read_unlinked(&file(paths), STATE_FILE_BYTES_MAX) {
+        Ok(Some(json)) => json,
+        Ok(None) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+        Err(error) => return Ok(unread(&error)),
     };
+    let held = serde_json::from_slice::<Held>(&json).ok();
     let reason = held.map(|held| held.reason).filter(|text| !text.is_empty());
-    Some(reason.unwrap_or_else(|| NO_REASON.to_owned()))
+    Ok(Some(reason.unwrap_or_else(|| NO_REASON.to_owned())))
+}
+
+/// Where the hold lies.
+pub(crate) fn file(paths: &Paths) -> PathBuf {
+    paths.state().join(FILE)
 }
 
 /// Holds the node; a hold that there is gets the new reason.
@@ -53,12 +66,12 @@ pub(crate) fn hold(paths: &Paths, reason: &str) -> io::Result<()> {
     };
     durable::create_folder(&paths.state(), 0o755)?;
     let json = serde_json::to_vec(&held)?;
-    durable::replace_file(&paths.state().join(FILE), &json, Mode::Readable)
+    durable::replace_file(&file(paths), &json, Mode::Readable)
 }
 
 /// Lets the node go on; that it is not held is as good.
 pub(crate) fn release(paths: &Paths) -> io::Result<()> {
-    durable::remove_durably(&paths.state().join(FILE))
+    durable::remove_durably(&file(paths))
 }
 
 /// Tells what holds the node now, and again whenever that may have changed.

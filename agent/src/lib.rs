@@ -17,6 +17,7 @@ mod doctor;
 mod durable;
 mod faults;
 mod footprint;
+mod hangup;
 mod helper;
 mod hold;
 mod http;

@@ -56,7 +56,7 @@ use crate::{
     Build,
     clock::{self, ClockError},
     config::Config,
-    hold,
+    hangup, hold,
     http::Web,
     identity::{Identity, IdentityError},
     join::{self, JoinError},
@@ -147,6 +147,7 @@ pub(crate) fn run(start: Start) -> Result<End, NodeError> {
 
 async fn live(start: Start) -> Result<End, NodeError> {
     let signals = Signals::install()?;
+    hangup::ignore().map_err(NodeError::Runtime)?;
     let identity = identity(&start).await?;
     let remembered = memory::spec(&start.paths);
     let (setting, reporter) = setting(&start, &identity, remembered.as_ref())?;
@@ -187,7 +188,7 @@ async fn live(start: Start) -> Result<End, NodeError> {
         leaving: signals.or_updated(updates.clone(), restarting),
         updates,
         reporter,
-        note: SessionNote::none(version),
+        note: SessionNote::none(version, &start.config.update.trust),
         specs,
         paths: start.paths.clone(),
         commands,
@@ -276,7 +277,7 @@ impl<L: Future<Output = Leaving>> Node<L> {
             Ok(End::Updated) if handover::is_possible() => {}
             Ok(End::Updated | End::Stopped) | Err(_) => tell_manager(&[NotifyState::Stopping]),
         }
-        listener.ended();
+        listener.ended(None);
         ended
     }
 }

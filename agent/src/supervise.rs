@@ -21,6 +21,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::account::Account;
 use crate::config::Config;
 use crate::footprint;
+use crate::hangup;
+use crate::identity::{self, IdentityError};
 use crate::updater::executor;
 use crate::updater::expiry::{self, Expiry};
 use crate::updater::host::{Host, with_causes};
@@ -58,6 +60,8 @@ pub(crate) struct Supervision {
 pub(crate) enum SuperviseError {
     #[error(transparent)]
     Watch(#[from] WatchError),
+    #[error(transparent)]
+    NotJoined(#[from] IdentityError),
     #[error("expected to listen for signals, found that it cannot be done")]
     Signals(#[source] io::Error),
 }
@@ -66,6 +70,8 @@ pub(crate) enum SuperviseError {
 pub(crate) async fn supervise(supervision: Supervision) -> Result<(), SuperviseError> {
     // Held for as long as this process lives: it is how the node knows that somebody would go back for it.
     let _lock = watchdog::watch(supervision.host.paths())?;
+    joined(&supervision.host)?;
+    hangup::ignore().map_err(SuperviseError::Signals)?;
     let supervisor = Supervisor {
         supervision,
         signals: Signals::new().map_err(SuperviseError::Signals)?,
@@ -74,6 +80,18 @@ pub(crate) async fn supervise(supervision: Supervision) -> Result<(), SuperviseE
     };
     supervisor.run().await;
     Ok(())
+}
+
+/// A machine that is no node would be started again and again without end. One on trial has to be able to go back all
+/// the same.
+fn joined(host: &Host) -> Result<(), IdentityError> {
+    let folder = host.paths().identity();
+    let on_trial = host.status().is_ok_and(|record| record.trial().is_some());
+    match identity::node_id(&folder) {
+        Ok(None) if !on_trial => Err(IdentityError::Absent(folder)),
+        // What is damaged, the node has mended.
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 struct Supervisor {

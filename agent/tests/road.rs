@@ -25,7 +25,7 @@ mod units;
 
 use bc_protocol::{
     sequence::{ReleaseFloor, Sequence},
-    session::{Facts, FromGateway, FromNode, GoodbyeReason, Outcome, Slot},
+    session::{Facts, FromGateway, FromNode, Goodbye, GoodbyeReason, Outcome, Slot},
     spec::NodeSpec,
 };
 
@@ -250,6 +250,118 @@ async fn the_doctor_names_what_is_wrong_and_how_to_mend_it() {
     node.spoil_config();
     let (found, status) = node.doctor().await;
     assert_eq!((status, wrong(&found)), (1, vec!["config".to_owned()]));
+}
+
+/// Who may not look says so, instead of what he would have found.
+#[tokio::test]
+async fn somebody_without_rights_is_told_that_he_has_none() {
+    let fleet = Fleet::start().await;
+    let node = Node::new(&fleet);
+    node.join();
+    let _supervise = node.supervise();
+    let _session = fleet.session().await;
+    node.connected().await;
+    let Some((status, said, complaint)) = node.as_nobody(&["status"]) else {
+        return;
+    };
+    assert_eq!(status, 1, "{said}");
+    let hidden = said
+        .lines()
+        .filter(|line| line.ends_with("cannot be read: run as root"));
+    let names: Vec<&str> = hidden.filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(names, ["node", "session", "held"], "{said}");
+    assert!(said.contains("slot a, sequence 0"), "{said}");
+    assert_eq!(
+        (
+            complaint.lines().count(),
+            complaint.ends_with("run as root\n")
+        ),
+        (1, true)
+    );
+    for args in [
+        &["update", "hold"],
+        &["update", "release"],
+        &["update", "check"],
+    ] {
+        let (status, said, complaint) = node.as_nobody(args).unwrap();
+        assert_eq!((status, said.as_str()), (1, ""), "{args:?}");
+        assert!(complaint.contains("state/hold.json"), "{complaint}");
+        assert!(complaint.ends_with("run as root\n"), "{complaint}");
+    }
+}
+
+#[tokio::test]
+async fn a_removed_node_says_so_and_how_to_join_anew() {
+    let fleet = Fleet::start().await;
+    let node = Node::new(&fleet);
+    node.join();
+    let _supervise = node.supervise();
+    let mut session = fleet.session().await;
+    node.connected().await;
+    session
+        .say(FromGateway::Goodbye(Goodbye {
+            reason: GoodbyeReason::Removed,
+            reconnect_after_ms: 0,
+            message: "the node has been removed".to_owned(),
+        }))
+        .await;
+    let said = node.says(|session| session["removed"] == true).await;
+    assert_eq!(
+        (&said["connected"], &said["running"]),
+        (&false.into(), &true.into())
+    );
+    let lost = said["lost"].as_str().unwrap();
+    assert!(lost.contains("the node has been removed"), "{lost}");
+    let gateway = tokio::spawn(fleet.upgrade_everybody());
+    let finding = node.finding("session").await;
+    gateway.abort();
+    assert_eq!(finding["good"], false);
+    let mend = finding["mend"].as_str().unwrap();
+    assert!(mend.contains("state/identity, and run bcd join"), "{mend}");
+}
+
+#[tokio::test]
+async fn a_node_without_a_gateway_says_since_when_and_why() {
+    let fleet = Fleet::start().await;
+    let node = Node::new(&fleet);
+    node.join();
+    let supervise = node.supervise();
+    let session = fleet.session().await;
+    node.connected().await;
+    drop((session, fleet));
+    let said = node
+        .says(|session| {
+            session["lost"]
+                .as_str()
+                .is_some_and(|why| why.contains("refused"))
+        })
+        .await;
+    assert_eq!(
+        (&said["connected"], &said["removed"]),
+        (&false.into(), &false.into())
+    );
+    assert!(said["since"].is_string(), "{said}");
+    drop(supervise);
+    node.says(|session| session["running"] == false).await;
+}
+
+#[tokio::test]
+async fn the_doctor_notes_pins_that_changed_since_the_start() {
+    let fleet = Fleet::start().await;
+    let node = Node::new(&fleet);
+    node.join();
+    let _supervise = node.supervise();
+    let _session = fleet.session().await;
+    node.connected().await;
+    let gateway = tokio::spawn(fleet.upgrade_everybody());
+    assert_eq!(node.finding("pins").await["mend"], serde_json::Value::Null);
+    node.pin_another();
+    let finding = node.finding("pins").await;
+    gateway.abort();
+    assert_eq!(
+        (&finding["good"], &finding["mend"]),
+        (&true.into(), &"restart the node".into())
+    );
 }
 
 /// What the node reports on its way out of the old binary.

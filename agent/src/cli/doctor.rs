@@ -85,7 +85,11 @@ fn config_mend(error: &CommandError) -> &'static str {
 fn text_of(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
-        let word = if finding.good { "good" } else { "WRONG" };
+        let (word, to_do) = match (finding.good, &finding.mend) {
+            (true, None) => ("good", ""),
+            (true, Some(_)) => ("note", "hint"),
+            (false, _) => ("WRONG", "to mend"),
+        };
         let written = writeln!(
             text,
             "{word:<6}{:<10}{}",
@@ -93,7 +97,7 @@ fn text_of(findings: &[Finding]) -> String {
             one_line(&finding.found)
         );
         let mended = match &finding.mend {
-            Some(mend) => writeln!(text, "{:16}to mend: {}", "", one_line(mend)),
+            Some(mend) => writeln!(text, "{:16}{to_do}: {}", "", one_line(mend)),
             None => Ok(()),
         };
         if written.and(mended).is_err() {

@@ -1,7 +1,7 @@
 //! `bcd status`
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use bc_protocol::digest::Sha256;
 use bc_protocol::id::NodeId;
@@ -15,13 +15,19 @@ use serde::Serialize;
 use super::{CommandError, Global};
 use crate::Build;
 use crate::hold;
-use crate::identity;
-use crate::node::memory;
-use crate::paths::Paths;
+use crate::identity::{self, IdentityError};
+use crate::node::memory::{self, SessionNote};
 use crate::shown::one_line;
 use crate::updater::executor;
 use crate::updater::host::{Host, PRODUCT};
 use crate::updater::record::{Notice, Record};
+
+const NODE: &str = "node";
+const SESSION: &str = "session";
+const HELD: &str = "held";
+
+/// What a line says of what may not be looked at.
+const NO_RIGHTS: &str = "cannot be read: run as root";
 
 /// Show what runs on this node, what is on trial, and how the last attempt ended
 #[derive(Debug, Args)]
@@ -53,6 +59,9 @@ struct Status {
     /// The owner's reason to begin no update.
     held: Option<String>,
     notice: Option<Notice>,
+    /// What of all that may not be looked at, and is missing for no other reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreadable: Vec<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -83,6 +92,12 @@ struct SessionStatus {
     connected: bool,
     gateway: Option<String>,
     since: Option<String>,
+    /// Why there is none, as of the last try.
+    lost: Option<String>,
+    /// Whether the fleet has removed the node.
+    removed: bool,
+    /// Whether the node runs.
+    running: bool,
     #[serde(skip)]
     version: Option<String>,
 }
@@ -91,6 +106,13 @@ impl ShowStatus {
     pub(super) fn run(self, global: &Global, build: Build) -> Result<(), CommandError> {
         let (config, paths) = global.load()?;
         let host = Host::new(paths, &config);
+        // Without a right to look there, nothing there would be made of it.
+        if let [copy, _] = host.paths().record_copies()
+            && let Err(error) = std::fs::metadata(&copy)
+            && error.kind() == io::ErrorKind::PermissionDenied
+        {
+            return Err(CommandError::Rights { path: copy });
+        }
         let record = executor::to_run_by(&host, &config.package_binary)?;
         let status = status_of(&host, &record, build);
         let shown = match self.output {
@@ -104,7 +126,28 @@ impl ShowStatus {
         };
         std::io::stdout()
             .write_all(shown.as_bytes())
-            .map_err(CommandError::Output)
+            .map_err(CommandError::Output)?;
+        if status.unreadable.is_empty() {
+            return Ok(());
+        }
+        let path = host.paths().root().to_owned();
+        Err(CommandError::Rights { path })
+    }
+}
+
+/// What a look at the node's files has found.
+#[derive(Default)]
+struct Seen {
+    unreadable: Vec<&'static str>,
+}
+
+impl Seen {
+    /// What was found; what may not be looked at is not what is not there.
+    fn take<T: Default>(&mut self, name: &'static str, found: io::Result<T>) -> T {
+        found.unwrap_or_else(|_| {
+            self.unreadable.push(name);
+            T::default()
+        })
     }
 }
 
@@ -125,7 +168,20 @@ fn status_of(host: &Host, record: &Record, build: Build) -> Status {
             }
         }
     };
-    let session = session_of(paths);
+    let mut seen = Seen::default();
+    let node_id = match identity::node_id(&paths.identity()) {
+        Err(IdentityError::File { cause, .. })
+            if cause.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            Err(cause)
+        }
+        read => Ok(read.ok().flatten()),
+    };
+    let node_id = seen.take(NODE, node_id);
+    let note = seen.take(SESSION, memory::session(paths));
+    let helper = note.as_ref().and_then(|note| note.helper.clone());
+    let session = note.map(session_of).unwrap_or_default();
+    let held = seen.take(HELD, hold::seen(paths));
     let slot_version = running
         .slot
         .and_then(|slot| slot_of(host, slot))
@@ -143,11 +199,12 @@ fn status_of(host: &Host, record: &Record, build: Build) -> Status {
         floor: record.floor(),
         trial: record.trial().map(|trial| trial.facts()),
         last_attempt: record.last_attempt().map(|attempt| attempt.facts().clone()),
-        node_id: identity::node_id(&paths.identity()).ok().flatten(),
+        node_id,
         session,
-        helper: memory::session(paths).and_then(|note| note.helper),
-        held: hold::reason(paths),
+        helper,
+        held,
         notice: record.notice(),
+        unreadable: seen.unreadable,
     }
 }
 
@@ -176,14 +233,14 @@ fn slot_of(host: &Host, slot: Slot) -> Option<SlotStatus> {
     })
 }
 
-fn session_of(paths: &Paths) -> SessionStatus {
-    let Some(note) = memory::session(paths) else {
-        return SessionStatus::default();
-    };
+fn session_of(note: SessionNote) -> SessionStatus {
     SessionStatus {
         connected: note.connected,
         gateway: note.gateway,
         since: Some(note.since.to_string()),
+        lost: note.lost,
+        removed: note.removed,
+        running: note.running,
         version: Some(note.version.to_string()),
     }
 }
@@ -224,19 +281,26 @@ fn text_of(status: &Status) -> String {
             .as_ref()
             .map_or_else(|| "none".to_owned(), attempt_text),
     );
-    line(
-        "node",
-        status
-            .node_id
-            .as_ref()
-            .map_or_else(|| "has not joined".to_owned(), ToString::to_string),
-    );
-    line("session", session_text(&status.session));
+    for name in [NODE, SESSION] {
+        let text = if status.unreadable.contains(&name) {
+            NO_RIGHTS.to_owned()
+        } else if name == SESSION {
+            session_text(&status.session)
+        } else {
+            status
+                .node_id
+                .as_ref()
+                .map_or_else(|| "has not joined".to_owned(), ToString::to_string)
+        };
+        line(name, text);
+    }
     if let Some(helper) = &status.helper {
         line("helper", helper.to_string());
     }
-    if let Some(reason) = &status.held {
-        line("held", reason.clone());
+    if status.unreadable.contains(&HELD) {
+        line(HELD, NO_RIGHTS.to_owned());
+    } else if let Some(reason) = &status.held {
+        line(HELD, reason.clone());
     }
     match status.notice {
         Some(Notice::Rescue) => line("notice", "no slot holds a binary that may run".to_owned()),
@@ -284,6 +348,12 @@ fn session_text(session: &SessionStatus) -> String {
             session.since.as_deref().unwrap_or("an unknown time")
         ),
         (true, None) => "connected".to_owned(),
-        (false, _) => "none".to_owned(),
+        (false, _) if session.removed => "none: the fleet has removed this node".to_owned(),
+        (false, _) if !session.running => "none: the node does not run".to_owned(),
+        (false, _) => format!(
+            "none since {}: {}",
+            session.since.as_deref().unwrap_or("an unknown time"),
+            session.lost.as_deref().unwrap_or("it has only begun")
+        ),
     }
 }

@@ -68,7 +68,8 @@ impl Update {
         let (config, paths) = global.load()?;
         match self.what {
             What::Check { output } => {
-                let checked = check(&Host::new(paths, &config), build)?;
+                let held = hold::seen(&paths).map_err(|error| not_held(&paths, error))?;
+                let checked = check(&Host::new(paths, &config), build, held)?;
                 say(&match output {
                     Format::Text => text_of(&checked),
                     Format::Json => {
@@ -78,11 +79,11 @@ impl Update {
                 })
             }
             What::Hold { reason } => {
-                hold::hold(&paths, &reason).map_err(CommandError::Hold)?;
+                hold::hold(&paths, &reason).map_err(|error| not_held(&paths, error))?;
                 say(&format!("{}\n", held_text(hold::reason(&paths).as_ref())))
             }
             What::Release => {
-                hold::release(&paths).map_err(CommandError::Hold)?;
+                hold::release(&paths).map_err(|error| not_held(&paths, error))?;
                 say(&format!("{}\n", held_text(None)))
             }
             #[cfg(feature = "faults")]
@@ -91,7 +92,11 @@ impl Update {
     }
 }
 
-fn check(host: &Host, build: Build) -> Result<Checked, HostError> {
+fn not_held(paths: &Paths, error: io::Error) -> CommandError {
+    CommandError::file(hold::file(paths), error)
+}
+
+fn check(host: &Host, build: Build, held: Option<String>) -> Result<Checked, HostError> {
     let running = status::version_of(host, &host.status()?, build);
     let paths: &Paths = host.paths();
     let section = memory::spec(paths).and_then(|spec| spec.daemon);
@@ -102,7 +107,7 @@ fn check(host: &Host, build: Build) -> Result<Checked, HostError> {
             .is_none_or(|wanted| wanted.as_str() == running),
         running,
         wanted,
-        held: hold::reason(paths),
+        held,
     })
 }
 

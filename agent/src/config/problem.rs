@@ -12,7 +12,7 @@ use thiserror::Error;
 /// Why there is no configuration.
 #[derive(Debug, Error)]
 pub(crate) enum ConfigError {
-    #[error("cannot read the configuration {path}", path = path.display())]
+    #[error("cannot read the configuration {path} (--config or BCD_CONFIG names it)", path = path.display())]
     Unreadable {
         path: PathBuf,
         #[source]

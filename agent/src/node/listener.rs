@@ -14,6 +14,7 @@ use super::{
     commands::Commands,
     line::News,
     memory::SessionNote,
+    session::Ending,
     update::{UpdateState, Updates},
 };
 use crate::{
@@ -49,7 +50,7 @@ impl Listener {
             }
             News::Lost(ending) => {
                 self.updates.lost(ending.lost());
-                self.ended();
+                self.ended(Some(&ending));
             }
             News::Spec(spec) => self.spec(spec),
             News::Command(command) => {
@@ -81,9 +82,8 @@ impl Listener {
     }
 
     /// There is no session any more.
-    pub(super) fn ended(&mut self) {
-        if self.note.connected {
-            self.note.end();
+    pub(super) fn ended(&mut self, why: Option<&Ending>) {
+        if self.note.end(why) {
             self.note.save(&self.paths);
         }
     }

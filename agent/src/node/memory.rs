@@ -5,11 +5,17 @@
 
 use std::{io, path::Path};
 
-use bc_protocol::{spec::NodeSpec, time::Timestamp, version::Version};
+use bc_protocol::{
+    release::Trust,
+    session::{Goodbye, GoodbyeReason},
+    spec::NodeSpec,
+    time::Timestamp,
+    version::Version,
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::{sync::watch, task::spawn_blocking};
 
-use super::limits::STATE_FILE_BYTES_MAX;
+use super::{limits::STATE_FILE_BYTES_MAX, session::Ending};
 use crate::{
     clock,
     durable::{self, Mode},
@@ -31,17 +37,43 @@ pub(crate) struct SessionNote {
     /// The version of the helper that answered last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) helper: Option<Version>,
+    /// Why there is no session, as of the last try.
+    #[serde(default)]
+    pub(crate) lost: Option<String>,
+    /// Whether a gateway has said that the fleet has removed the node, and none has welcomed it since.
+    #[serde(default)]
+    pub(crate) removed: bool,
+    /// Whom the process that wrote this believes, as [`whom`] says it.
+    #[serde(default)]
+    pub(crate) trust: String,
+    /// Whether there is such a process still.
+    #[serde(skip)]
+    pub(crate) running: bool,
+}
+
+/// A threshold and its pins, to be compared.
+pub(crate) fn whom(trust: &Trust) -> String {
+    let mut text = trust.threshold().to_string();
+    for pin in trust.pins() {
+        text.push(' ');
+        text.push_str(&pin.to_string());
+    }
+    text
 }
 
 impl SessionNote {
     /// No session, from now on.
-    pub(super) fn none(version: Version) -> Self {
+    pub(super) fn none(version: Version, trust: &Trust) -> Self {
         Self {
             connected: false,
             gateway: None,
             since: clock::wall(),
             version,
             helper: None,
+            lost: None,
+            removed: false,
+            trust: whom(trust),
+            running: true,
         }
     }
 
@@ -50,12 +82,29 @@ impl SessionNote {
         self.connected = true;
         self.gateway = Some(gateway);
         self.since = clock::wall();
+        (self.lost, self.removed) = (None, false);
     }
 
-    /// The session is over; with whom it was stays known.
-    pub(super) fn end(&mut self) {
-        self.connected = false;
-        self.since = clock::wall();
+    /// The session is over, or a try to begin one; with whom the last was stays known. Whether that is news.
+    pub(super) fn end(&mut self, ending: Option<&Ending>) -> bool {
+        let mut news = self.connected;
+        if news {
+            self.connected = false;
+            self.since = clock::wall();
+        }
+        if let Some(ending) = ending {
+            let why = Some(ending.to_string());
+            news |= self.lost != why;
+            self.lost = why;
+            self.removed |= matches!(
+                ending,
+                Ending::Goodbye(Goodbye {
+                    reason: GoodbyeReason::Removed,
+                    ..
+                })
+            );
+        }
+        news
     }
 
     /// Keeps the note.
@@ -70,13 +119,18 @@ impl SessionNote {
     }
 }
 
-/// The note, for people. Whoever was killed could not take it back: no node, no session.
-pub(crate) fn session(paths: &Paths) -> Option<SessionNote> {
-    let note: SessionNote = load(&paths.session())?;
-    Some(SessionNote {
-        connected: note.connected && is_running(paths),
+/// The note, for people. Whoever was killed could not take it back: no node, no session. An error says that it may not
+/// be looked at.
+pub(crate) fn session(paths: &Paths) -> io::Result<Option<SessionNote>> {
+    let Some(note) = look::<SessionNote>(&paths.session())? else {
+        return Ok(None);
+    };
+    let running = is_running(paths);
+    Ok(Some(SessionNote {
+        connected: note.connected && running,
+        running,
         ..note
-    })
+    }))
 }
 
 /// The last spec.
@@ -127,26 +181,35 @@ fn is_running(paths: &Paths) -> bool {
 }
 
 fn load<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    let read = durable::read_unlinked(path, STATE_FILE_BYTES_MAX);
-    let json = match read {
-        Ok(json) => json?,
-        Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "a file of the node cannot be read");
-            return None;
-        }
+    look(path).unwrap_or_else(|error| {
+        unusable(path, &error);
+        None
+    })
+}
+
+/// The same, for who has to know that there may be something which he may not see.
+fn look<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+    let read = match durable::read_unlinked(path, STATE_FILE_BYTES_MAX) {
+        Ok(Some(json)) => serde_json::from_slice(&json).map(Some).map_err(Into::into),
+        Ok(None) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+        Err(error) => Err(error),
     };
-    match serde_json::from_slice(&json) {
-        Ok(value) => Some(value),
-        Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "a file of the node cannot be understood");
-            None
-        }
-    }
+    Ok(read.unwrap_or_else(|error| {
+        unusable(path, &error);
+        None
+    }))
+}
+
+fn unusable(path: &Path, error: &io::Error) {
+    tracing::warn!(path = %path.display(), %error, "a file of the node cannot be used");
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::File;
+
+    use bc_protocol::digest::Pin;
 
     use super::*;
 
@@ -155,6 +218,11 @@ mod tests {
         let paths = Paths::new(folder.path());
         durable::create_folder(&paths.state(), 0o700).unwrap();
         (folder, paths)
+    }
+
+    fn none() -> SessionNote {
+        let trust = Trust::new([Pin::of_spki(b"one")], 1).unwrap();
+        SessionNote::none("1.0.0".parse().unwrap(), &trust)
     }
 
     #[test]
@@ -202,7 +270,7 @@ mod tests {
             durable::replace_file(&paths.node_spec(), bytes, Mode::Readable).unwrap();
             durable::replace_file(&paths.session(), bytes, Mode::Readable).unwrap();
             assert_eq!(spec(&paths), None);
-            assert_eq!(session(&paths), None);
+            assert_eq!(session(&paths).unwrap(), None);
         }
         File::create(paths.node_spec())
             .unwrap()
@@ -214,16 +282,40 @@ mod tests {
     #[test]
     fn a_session_ends_with_its_node() {
         let (_folder, paths) = node();
-        let mut note = SessionNote::none("1.0.0".parse().unwrap());
+        let mut note = none();
         note.begin("wss://one/".to_owned());
         note.save(&paths);
-        assert!(!session(&paths).unwrap().connected, "nobody runs");
+        assert!(!session(&paths).unwrap().unwrap().connected, "nobody runs");
         let lock = File::create(paths.node_lock()).unwrap();
         lock.lock().unwrap();
-        let note = session(&paths).unwrap();
+        let note = session(&paths).unwrap().unwrap();
         assert!(note.connected);
         assert_eq!(note.gateway.as_deref(), Some("wss://one/"));
         drop(lock);
-        assert!(!session(&paths).unwrap().connected);
+        assert!(!session(&paths).unwrap().unwrap().connected);
+    }
+
+    fn goodbye(reason: GoodbyeReason) -> Ending {
+        Ending::Goodbye(Goodbye {
+            reason,
+            reconnect_after_ms: 0,
+            message: "so it is".to_owned(),
+        })
+    }
+
+    #[test]
+    fn why_there_is_no_session_is_said_once_and_a_removal_lasts_until_a_welcome() {
+        let mut note = none();
+        let away = Ending::Unreachable("nobody".to_owned());
+        let tries = [&away, &away, &goodbye(GoodbyeReason::Removed), &away];
+        let news = tries.map(|ending| note.end(Some(ending)));
+        assert_eq!(news, [true, false, true, true]);
+        assert!(note.removed);
+        assert_eq!(note.lost, Some(away.to_string()));
+        note.begin("wss://one/".to_owned());
+        assert_eq!((&note.lost, note.removed), (&None, false));
+        assert!(note.end(None) && !note.end(None));
+        note.end(Some(&goodbye(GoodbyeReason::Overloaded)));
+        assert!(!note.removed);
     }
 }

@@ -6,15 +6,16 @@ use std::{
     io::Write,
     os::unix::fs::{FileExt, MetadataExt, PermissionsExt},
     os::unix::net::UnixListener,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, ExitStatus},
     time::Duration,
 };
 
-use bc_protocol::digest::Sha256;
+use bc_protocol::digest::{Pin, Sha256};
 use nix::{
     sys::signal::{Signal, kill},
-    unistd::Pid,
+    unistd::{Pid, geteuid},
 };
 use tempfile::TempDir;
 use tokio::process::Child;
@@ -318,13 +319,54 @@ impl Node {
 
     /// Waits until the node itself says that it has a session.
     pub(crate) async fn connected(&self) {
+        self.says(|session| session["connected"] == true).await;
+    }
+
+    /// Waits until the node says that of its session, and gives it.
+    pub(crate) async fn says(
+        &self,
+        that: impl Fn(&serde_json::Value) -> bool,
+    ) -> serde_json::Value {
         for _ in 0..600 {
-            if self.status()["session"]["connected"] == true {
-                return;
+            let session = self.status()["session"].take();
+            if that(&session) {
+                return session;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("expected a session");
+        panic!(
+            "expected another session, found {}",
+            self.status()["session"]
+        );
+    }
+
+    /// What a command says to somebody without rights: its exit status, its words and its complaint. None where this
+    /// test has none to give up.
+    pub(crate) fn as_nobody(&self, args: &[&str]) -> Option<(i32, String, String)> {
+        if !geteuid().is_root() {
+            return None;
+        }
+        let output = Command::new(BCD)
+            .args(args)
+            .arg("--config")
+            .arg(self.config())
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let (said, complaint) = (text(output.stdout), text(output.stderr));
+        Some((output.status.code().unwrap(), said, complaint))
+    }
+
+    /// Pins a key more.
+    pub(crate) fn pin_another(&self) {
+        let config = std::fs::read_to_string(self.config()).unwrap();
+        let another = format!("release_pins = [\"{}\", ", Pin::of_spki(b"another"));
+        write(
+            &self.config(),
+            &config.replace("release_pins = [", &another),
+        );
     }
 
     /// Leaves a typo in the configuration.

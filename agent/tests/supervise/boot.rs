@@ -77,7 +77,7 @@ fn a_new_machine_starts_with_the_packages_binary() {
     let status = status(&world);
     assert_eq!(status["running"]["slot"], "a");
     assert_eq!(
-        (&status["nodeId"], &status["slots"]["b"]),
+        (&status["lastAttempt"], &status["slots"]["b"]),
         (&json!(null), &json!(null))
     );
     assert_eq!(status["session"]["connected"], false);

@@ -227,6 +227,34 @@ fn a_node_that_dies_is_started_again() {
     });
 }
 
+/// Its terminal is closed, or somebody expects it to read its configuration anew.
+#[test]
+fn sighup_ends_neither_the_supervisor_nor_its_node() {
+    let world = World::new("60s");
+    let confirmed = world.script("a", GOOD, 0o755);
+    world.record(confirmed, None);
+    let mut supervisor = world.supervise();
+    let node = world.pid("good.pid");
+    supervisor.signal(Signal::SIGHUP);
+    supervisor.says("SIGHUP changes nothing");
+    assert!(fs::exists(format!("/proc/{node}")).unwrap());
+    supervisor.stops_within_five_seconds();
+}
+
+#[test]
+fn a_machine_that_is_no_node_is_told_once_how_to_become_one() {
+    let world = World::new("60s");
+    let supervised = world.run(&["supervise"]);
+    assert_eq!(supervised.status.code(), Some(1));
+    let said = String::from_utf8(supervised.stderr).unwrap();
+    assert!(
+        said.contains("`bcd join --token-file FILE` makes it"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(world.read_record(), None);
+}
+
 #[test]
 fn a_node_that_ignores_its_end_is_killed_in_time() {
     let world = World::new("60s");

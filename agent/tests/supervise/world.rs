@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
 use bc_protocol::digest::{Pin, Sha256};
-use bc_protocol::id::AttemptId;
+use bc_protocol::id::{AttemptId, NodeId};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -123,11 +123,21 @@ impl World {
         })
     }
 
+    /// As much of an identity as anybody asks for before the node has started.
+    pub(crate) fn join(&self) {
+        let node = NodeId::derived(&[b"a node"]);
+        let identity = json!({"nodeId": node, "gateways": ["wss://127.0.0.1:1/session"]});
+        let text = identity.to_string();
+        self.put("node/identity/node.json", text.as_bytes(), 0o644);
+    }
+
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }
 
+    /// Supervises a machine that is a node.
     pub(crate) fn supervise(&self) -> Supervisor {
+        self.join();
         self.start(&mut self.command(&["supervise", "--log", "bcd=debug"]))
     }
 

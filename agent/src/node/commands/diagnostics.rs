@@ -142,7 +142,7 @@ fn status(paths: &Paths, facts: &Facts) -> String {
         Ok(json) => json,
         Err(error) => format!("facts cannot be written: {error}"),
     };
-    match memory::session(paths) {
+    match memory::session(paths).ok().flatten() {
         Some(note) => say(
             &mut text,
             format_args!(
