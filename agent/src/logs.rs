@@ -10,8 +10,10 @@ use std::sync::{Mutex, PoisonError};
 
 use thiserror::Error;
 use tracing::field::Field;
+use tracing::{Level, Metadata};
 use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -33,15 +35,16 @@ pub(crate) fn start(filter: &str) -> Result<(), FilterError> {
         found: filter.to_owned(),
         source,
     })?;
+    let journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(|| Tee)
+        .with_writer(Log { journal })
         .fmt_fields(debug_fn(field).delimited(" "))
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .with_target(false);
     // The journal dates every line itself.
-    let lines = match std::env::var_os("JOURNAL_STREAM") {
-        Some(_) => lines.without_time().boxed(),
-        None => lines.boxed(),
+    let lines = match journal {
+        true => lines.without_time().boxed(),
+        false => lines.boxed(),
     };
     let started = tracing_subscriber::registry()
         .with(lines.with_filter(filter))
@@ -74,7 +77,34 @@ pub(crate) fn tail() -> String {
 }
 
 /// Standard error, and the end of it kept.
-struct Tee;
+struct Log {
+    /// Whether the journal reads it, and takes each line's level from a mark before it.
+    journal: bool,
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Tee;
+
+    fn make_writer(&'a self) -> Tee {
+        Tee { mark: "" }
+    }
+
+    fn make_writer_for(&'a self, of: &Metadata<'_>) -> Tee {
+        let mark = match *of.level() {
+            _ if !self.journal => "",
+            Level::ERROR => "<3>",
+            Level::WARN => "<4>",
+            Level::INFO => "<6>",
+            Level::DEBUG | Level::TRACE => "<7>",
+        };
+        Tee { mark }
+    }
+}
+
+/// Takes a whole line.
+struct Tee {
+    mark: &'static str,
+}
 
 impl Write for Tee {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
@@ -83,7 +113,8 @@ impl Write for Tee {
         let beyond = kept.len().saturating_sub(KEPT_BYTES_MAX);
         kept.drain(..beyond);
         drop(kept);
-        io::stderr().write_all(line)?;
+        // At once, so that nobody else's line gets between.
+        io::stderr().write_all(&[self.mark.as_bytes(), line].concat())?;
         Ok(line.len())
     }
 
@@ -99,7 +130,7 @@ mod tests {
     #[test]
     fn nobody_writes_lines_into_the_log_but_the_agent() {
         let lines = tracing_subscriber::fmt::layer()
-            .with_writer(|| Tee)
+            .with_writer(Log { journal: false })
             .with_ansi(false)
             .fmt_fields(debug_fn(field).delimited(" "));
         let subscriber = tracing_subscriber::registry().with(lines);
@@ -115,7 +146,7 @@ mod tests {
     #[test]
     fn the_end_of_the_log_is_kept() {
         for number in 0..10_000 {
-            writeln!(Tee, "line {number}").unwrap();
+            writeln!(Tee { mark: "" }, "line {number}").unwrap();
         }
         let tail = tail();
         assert!(tail.len() <= KEPT_BYTES_MAX);

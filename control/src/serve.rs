@@ -5,6 +5,7 @@
 
 mod beside;
 mod bounded;
+mod journal;
 mod listen;
 pub(crate) mod logs;
 mod manager;

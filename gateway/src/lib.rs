@@ -16,6 +16,7 @@ mod fixture;
 mod gateway;
 mod handshakes;
 mod identity;
+mod journal;
 mod limits;
 mod link;
 mod mailbox;
@@ -39,8 +40,10 @@ use std::{
     io::{self, IsTerminal as _, Write as _},
     net::SocketAddr,
     path::PathBuf,
+    sync::Arc,
 };
 
+use bc_protocol::journal::Entry;
 use clap::{Parser, ValueEnum};
 use thiserror::Error;
 use tracing::warn;
@@ -49,6 +52,7 @@ use tracing_subscriber::EnvFilter;
 use config::{Config, ConfigError};
 use credentials::CredentialsError;
 use enrol::EnrolError;
+use journal::Journal;
 
 /// Holds the sessions of a fleet's nodes.
 #[derive(Debug, Parser)]
@@ -124,12 +128,17 @@ fn log(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
         // Colours are for eyes: a file or the journal keeps them as noise.
         .with_ansi(io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
-    match format {
-        LogFormat::Text => lines.init(),
-        LogFormat::Json => lines.json().init(),
+    match (format, Journal::reached()) {
+        (LogFormat::Text, Some(journal)) => {
+            // It dates every entry itself.
+            let line = tracing_subscriber::fmt::format().without_time();
+            let entries = lines.event_format(Entry(line));
+            entries.with_writer(Arc::new(journal)).init();
+        }
+        (LogFormat::Text, None) => lines.with_writer(io::stderr).init(),
+        (LogFormat::Json, _) => lines.json().with_writer(io::stderr).init(),
     }
 }
 

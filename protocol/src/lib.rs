@@ -7,6 +7,8 @@ pub mod certificate;
 pub mod command;
 pub mod digest;
 pub mod id;
+#[cfg(feature = "journal")]
+pub mod journal;
 pub mod limits;
 pub mod link;
 pub mod platform;

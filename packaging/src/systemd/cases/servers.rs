@@ -47,6 +47,7 @@ pub(super) async fn packaged(yard: &mut Yard) -> Result<()> {
         node.machine.run(&["systemctl", "restart", unit])?;
         connected(&node).await?;
     }
+    journal_knows(&node)?;
     let before = processes(&node.machine)?;
     yard.put_everything(&node.machine, "6.6.900")?;
     for (unit, before) in UNITS.iter().zip(before) {
@@ -121,6 +122,34 @@ fn configure(yard: &Yard, machine: &Machine) -> Result<()> {
          pool=$(sed -n 's/.*\"id\": *\"\\(pool_[a-z0-9]*\\)\".*/\\1/p' /root/pool.json)\n\
          better-compute join-tokens create --pool $pool --uses 1 --expires 1h --out /root/join.token"
     ))?;
+    Ok(())
+}
+
+/// Who asks the journal for one node, or for what went wrong alone, gets that.
+fn journal_knows(node: &Node) -> Result<()> {
+    let asked = |words: String| {
+        let lines = node.machine.shell(&format!(
+            "journalctl --no-pager --output cat --lines 200 {words}"
+        ));
+        lines.with_context(|| words)
+    };
+    for (unit, said) in [
+        ("bc-gateway.service", "session="),
+        ("better-compute.service", "a node has joined"),
+    ] {
+        let lines = asked(format!("-u {unit} BC_NODE={}", node.id))?;
+        ensure!(
+            lines.contains(said) && lines.lines().all(|line| line.contains(&node.id)),
+            "the journal of {unit} about {}: {lines}",
+            node.id
+        );
+    }
+    // Its gateway was killed.
+    let lines = asked("-u bcd.service -p warning --identifier bcd".to_owned())?;
+    ensure!(
+        lines.contains(" WARN ") && !lines.contains(" INFO "),
+        "what went wrong, by the journal of bcd.service: {lines}"
+    );
     Ok(())
 }
 
