@@ -359,10 +359,13 @@ fn setup(
     if credentials.gateways().is_empty() {
         return Err(NodeError::NoGateway);
     }
+    let seed: [u8; 32] = rand::random();
     Ok(Setup {
         credentials,
         counter: ConnectSeq::load(&start.paths.connect_seq(), clock::wall().unix()),
-        seed: rand::random(),
+        // A fleet that has lost its gateways in one moment does not come to control in one.
+        lonely_after: limits::LONELY_MIN + limits::LONELY_SPREAD_STEP * seed[0].into(),
+        seed,
         labels: start.config.labels.clone(),
         protocols: protocols(),
         under_way,

@@ -6,6 +6,7 @@
 //! listing.
 
 mod commands;
+mod company;
 mod connection;
 mod intake;
 mod limits;

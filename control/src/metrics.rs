@@ -47,6 +47,8 @@ pub(crate) struct Metrics {
     pub decisions: Family<Decision, Counter>,
     /// Attempts to deliver events to webhooks.
     pub deliveries: Family<Delivered, Counter>,
+    /// Nodes with a session here that have not been given today's gateways and authorities.
+    pub nodes_behind: Gauge,
     /// Rounds of the controller over all rollouts.
     pub rounds: Counter,
     /// How long a round takes.
@@ -98,6 +100,12 @@ impl Metrics {
                 "webhook_attempts",
                 "Attempts to deliver events to webhooks",
                 Family::default(),
+            ),
+            nodes_behind: add(
+                to,
+                "nodes_behind",
+                "Nodes on links of this process that have yet to be told of today's gateways and authorities",
+                Gauge::default(),
             ),
             rounds: add(
                 to,

@@ -81,5 +81,6 @@ pub(crate) fn opened(name: u8, connect_seq: u64) -> SessionOpened {
         report: 0,
         facts: hello.facts,
         labels: hello.labels,
+        company: None,
     }
 }

@@ -12,8 +12,10 @@ use std::{
 };
 
 use bc_protocol::{
+    certificate::company,
     id::{NodeId, SessionId},
     link::{CommandEnded, NodeReport, SessionClosed, SessionOpened},
+    session::Certificate,
 };
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Notify;
@@ -83,6 +85,14 @@ impl Upward {
     pub(crate) fn certificate_wanted(&self, node: NodeId, request: Vec<u8>) {
         self.requests().insert(node, request);
         self.filled.notify_one();
+    }
+
+    /// A live session's node is given a new certificate.
+    pub(crate) fn certified(&self, node: &NodeId, certificate: &Certificate) {
+        // One that cannot be read says nothing, and no node takes it.
+        let own = certificate.chain.first();
+        let company = own.and_then(|own| company::of(own).ok()).flatten();
+        self.outbox().certified(node, company);
     }
 
     /// A session ended.

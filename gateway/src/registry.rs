@@ -103,7 +103,8 @@ impl Registry {
         }
     }
 
-    /// Leaves a renewed certificate for the node's session. One that has gone asks again when it is back.
+    /// Leaves a renewed certificate for the node's session. One that has gone asks again, or is given it again, when it is
+    /// back.
     pub(crate) fn certify(&self, node: &NodeId, certificate: Certificate) {
         if let Some(live) = self.inner().live.get(node) {
             live.mailbox.certificate(certificate);

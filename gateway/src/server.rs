@@ -2,10 +2,7 @@
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use bc_protocol::{
-    certificate::{HolderError, holder},
-    id::NodeId,
-};
+use bc_protocol::certificate::HolderError;
 use prometheus_client::metrics::gauge::Gauge;
 use rustls::ServerConfig;
 use thiserror::Error;
@@ -28,7 +25,7 @@ use crate::{
     limits::{ACCEPT_PAUSE, DRAIN_RETRY_AFTER_SECONDS},
     metrics::Limit,
     rate::{Bucket, Metered},
-    session::Ending,
+    session::{Ending, peer::Peer},
     socket::Socket,
     tls::{Greeting, Secured},
     upgrade::{NoSession, UpgradeError, Upgraded, upgrade},
@@ -121,8 +118,8 @@ impl Server {
         self.tasks.spawn(async move {
             // In a box of its own: what a handshake needs must not stay with the session.
             match Box::pin(prepare(stream, turn, &credentials, &gateway)).await {
-                Ok((upgraded, node)) => {
-                    let socket = Socket::new(upgraded, node, place, gateway);
+                Ok((upgraded, peer)) => {
+                    let socket = Socket::new(upgraded, peer, place, gateway);
                     tasks.spawn(Box::new(socket).run());
                 }
                 Err(reason) => reject(&gateway, from, &reason),
@@ -162,7 +159,7 @@ async fn prepare(
     turn: Instant,
     credentials: &Credentials,
     gateway: &Gateway,
-) -> Result<(Upgraded<Connection>, NodeId), Rejected> {
+) -> Result<(Upgraded<Connection>, Peer), Rejected> {
     if Instant::now() < turn {
         let _waiting = Counted::new(&gateway.metrics.waiting);
         sleep_until(turn).await;
@@ -185,7 +182,7 @@ async fn secure_and_upgrade(
     stream: TcpStream,
     tls: Arc<ServerConfig>,
     gateway: &Gateway,
-) -> Result<(Upgraded<Connection>, NodeId), Rejected> {
+) -> Result<(Upgraded<Connection>, Peer), Rejected> {
     stream.set_nodelay(true).map_err(Rejected::Tls)?;
     let limits = gateway.limits();
     let bytes = Bucket::full(limits.bytes_per_second, limits.bytes_burst, clock::now());
@@ -199,22 +196,24 @@ async fn secure_and_upgrade(
         .unless_wanted(max, Box::pin(greeting.answer(tls)))
         .await?
         .map_err(Rejected::Tls)?;
-    let node = holder(secured.peer().ok_or(Rejected::NoCertificate)?)?;
-    let may = may_begin(gateway, &node);
+    let peer = Peer::of(secured.peer().ok_or(Rejected::NoCertificate)?)?;
+    let may = may_begin(gateway, &peer);
     let told = may.as_ref().copied().map_err(as_told);
     let upgraded = upgrade(secured, told).await?;
     may?;
-    Ok((upgraded.ok_or(Rejected::NoSession)?, node))
+    Ok((upgraded.ok_or(Rejected::NoSession)?, peer))
 }
 
 /// Whether this node may have a session now. Only here it is known who it is, and an answer costs little more.
-fn may_begin(gateway: &Gateway, node: &NodeId) -> Result<(), Rejected> {
+fn may_begin(gateway: &Gateway, peer: &Peer) -> Result<(), Rejected> {
     match gateway.phase() {
         Phase::Draining => return Err(Rejected::Draining),
         Phase::Enrolling | Phase::Serving => {}
     }
     let limits = gateway.limits();
-    Ok(gateway.admission().shows(node, &limits, clock::now())?)
+    Ok(gateway
+        .admission()
+        .shows(&peer.node, &limits, clock::now())?)
 }
 
 /// What the peer is told: that it is welcome, but not now.

@@ -6,6 +6,7 @@
 pub(crate) mod dispatch;
 pub(crate) mod hello;
 pub(crate) mod machine;
+pub(crate) mod peer;
 
 mod ending;
 

@@ -109,6 +109,7 @@ impl SimulatedGateway {
         let now = self.began + at;
         let birth = Birth {
             node: node.clone(),
+            company: None,
             session: session.clone(),
             at: now,
             unix_ms: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),

@@ -33,6 +33,7 @@ use crate::{
     session::{
         Ending,
         machine::{Birth, Claim, Input, Machine, Order, Output},
+        peer::Peer,
     },
     upgrade::Upgraded,
 };
@@ -56,18 +57,20 @@ struct Held {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
-    /// A session of `node` whose Hello has yet to come.
+    /// A session with `peer` whose Hello has yet to come.
     pub(crate) fn new(
         upgraded: Upgraded<S>,
-        node: NodeId,
+        peer: Peer,
         place: Place,
         gateway: Arc<Gateway>,
     ) -> Self {
+        let Peer { node, company } = peer;
         let (at, unix_ms) = (clock::now(), clock::unix_ms());
         let session = SessionId::random(unix_ms, rand::random());
         let limits = gateway.limits();
         let birth = Birth {
             node: node.clone(),
+            company,
             session: session.clone(),
             at,
             unix_ms,

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     command::{Command, CommandResult, Unreadable},
+    digest::Sha256,
     id::{NodeId, SessionId},
     session::{Certificate, Facts, Goodbye},
     spec::NodeSpec,
@@ -68,6 +69,9 @@ pub struct SessionOpened {
     pub facts: Facts,
     /// The Hello's labels.
     pub labels: BTreeMap<String, String>,
+    /// The digest of authorities and gateways in the newest certificate that the node has. None where that says nothing,
+    /// or the gateway does not tell.
+    pub company: Option<Sha256>,
 }
 
 /// A session ended.

@@ -33,15 +33,6 @@ pub(crate) struct Credentials {
     web: Web,
 }
 
-/// Whom a node trusts, and where its gateways are, once a certificate is renewed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Company {
-    /// What came with it: control has signed that, in the certificate.
-    Vouched,
-    /// What the node has already.
-    Own,
-}
-
 /// Why a certificate is not renewed.
 #[derive(Debug, Error)]
 pub(crate) enum RenewError {
@@ -51,9 +42,14 @@ pub(crate) enum RenewError {
     /// No gateway would take it.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// There is none.
-    #[error("expected a certificate, found none")]
+    /// There is none, or the one that the node has.
+    #[error("expected another certificate, found none")]
     Nothing,
+    /// Somebody has changed what came with it, on the way or here.
+    #[error(
+        "expected the authorities and gateways that the certificate vouches for, found other ones"
+    )]
+    Company,
     /// It cannot be read.
     #[error(transparent)]
     Content(#[from] HolderError),
@@ -127,11 +123,14 @@ impl Credentials {
     }
 
     /// Keeps a certificate that came over a session, and shows it from the next connection on. The gateway only carries
-    /// it, so it has to be good in the eyes of those whom the node trusts already; and of what else it carries nothing
-    /// is kept but what that certificate itself vouches for.
+    /// it, so it has to be good in the eyes of those whom the node trusts already, and what comes with it has to be what
+    /// it vouches for. One that vouches for nothing changes nothing of whom the node trusts and where it goes.
     pub(crate) fn accept(&mut self, certificate: &Certificate) -> Result<(), RenewError> {
         let Offered { chain, authorities } = Offered::of(certificate);
-        let own = chain.first().ok_or(RenewError::Nothing)?;
+        let own = chain
+            .first()
+            .filter(|own| self.identity.chain().first() != Some(own))
+            .ok_or(RenewError::Nothing)?;
         self.check_newer(Validity::of(own)?)?;
         let (trusted, now) = (self.identity.authorities(), self.identity.now());
         // What stands behind the certificate is kept only where it is needed: nobody has signed how much it is.
@@ -141,9 +140,16 @@ impl Credentials {
             Err(_) => chain.as_slice(),
         };
         tls::vouched(chain, trusted, now)?;
-        let (authorities, gateways) = match self.company(certificate)? {
-            Company::Vouched => (authorities.as_slice(), certificate.gateways.as_slice()),
-            Company::Own => (trusted, self.identity.gateways()),
+        let brought = company::digest(
+            authorities.iter().map(|der| &der[..]),
+            certificate.gateways.iter().map(String::as_str),
+        );
+        let (authorities, gateways) = match company::of(own)? {
+            Some(said) if said == brought => (&authorities[..], &certificate.gateways[..]),
+            // Kept without what belongs to it, it would tell control that the node knows that.
+            Some(_) => return Err(RenewError::Company),
+            // Of an older control.
+            None => (trusted, self.identity.gateways()),
         };
         tls::vouched(chain, authorities, now)?;
         let membership = Membership {
@@ -166,23 +172,6 @@ impl Credentials {
             });
         }
         Ok(())
-    }
-
-    fn company(&self, certificate: &Certificate) -> Result<Company, RenewError> {
-        let own = certificate.chain.first().ok_or(RenewError::Nothing)?;
-        let authorities = certificate.authorities.iter().map(Vec::as_slice);
-        let gateways = certificate.gateways.iter().map(String::as_str);
-        if company::vouches(own, authorities.clone(), gateways)? {
-            return Ok(Company::Vouched);
-        }
-        let is_same = authorities.eq(self.identity.authorities().iter().map(|der| &der[..]))
-            && certificate.gateways == self.identity.gateways();
-        if !is_same {
-            tracing::warn!(
-                "authorities or gateways came that the certificate does not vouch for: the node keeps its own"
-            );
-        }
-        Ok(Company::Own)
     }
 
     /// Asks control's API for a new certificate: the way of a node whose own has ended while it was away.

@@ -7,6 +7,13 @@ use std::time::Duration;
 /// three seconds; one that drips must not hold the node.
 pub(crate) const OPEN_DEADLINE: Duration = Duration::from_secs(20);
 
+/// Without a Welcome, until control is asked where gateways are: longer than gateways are down for repair, much shorter
+/// than the rest of a certificate's life.
+pub(crate) const LONELY_MIN: Duration = Duration::from_secs(60 * 60);
+
+/// Each node waits for up to 255 of them longer, another hour.
+pub(crate) const LONELY_SPREAD_STEP: Duration = Duration::from_secs(14);
+
 /// From the Hello to its Welcome: the gateway asks nobody for it.
 pub(crate) const WELCOME_DEADLINE: Duration = Duration::from_secs(10);
 

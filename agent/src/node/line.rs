@@ -3,7 +3,7 @@
 //! Takes the node's facts and the wish to leave; gives news of the session. It carries out what the machine decides,
 //! one output after the other, and has no opinion of its own.
 
-use std::{collections::BTreeMap, pin::Pin};
+use std::{collections::BTreeMap, pin::Pin, time::Duration};
 
 use bc_protocol::{
     command::{Command, CommandResult, Unreadable},
@@ -50,6 +50,8 @@ pub(crate) struct Setup {
     pub(crate) counter: ConnectSeq,
     /// Randomness, for as long as the line lives.
     pub(crate) seed: [u8; 32],
+    /// Without a Welcome for so long, the node asks control where gateways are.
+    pub(crate) lonely_after: Duration,
     /// The owner's labels.
     pub(crate) labels: BTreeMap<String, String>,
     /// What this build speaks.
@@ -81,6 +83,8 @@ pub(crate) async fn keep(
         link: Link::None,
         credentials: setup.credentials,
         renewed: None,
+        lonely_after: setup.lonely_after,
+        lonely_at: clock::instant() + setup.lonely_after,
         counter: setup.counter,
         labels: setup.labels,
         under_way: setup.under_way,
@@ -117,6 +121,9 @@ struct Line {
     credentials: Credentials,
     /// What the session is to hear of a new certificate.
     renewed: Option<Input>,
+    lonely_after: Duration,
+    /// When control is asked where gateways are, unless one welcomes the node before.
+    lonely_at: std::time::Instant,
     counter: ConnectSeq,
     labels: BTreeMap<String, String>,
     under_way: watch::Receiver<Vec<CommandId>>,
@@ -125,14 +132,24 @@ struct Line {
 
 enum Link {
     None,
-    Opening(Pin<Box<dyn Future<Output = Result<Opened, Ending>> + Send>>),
+    Opening(Pin<Box<dyn Future<Output = Opened> + Send>>),
     Open(Box<Socket>),
 }
 
-/// A socket, and the certificate that it was opened with if that is a new one.
+/// What came of a try to open a socket, and the certificate that control has given before, if it was asked.
 struct Opened {
-    socket: Socket,
+    socket: Result<Box<Socket>, Ending>,
     renewed: Option<Box<Credentials>>,
+}
+
+/// Why control is asked for a certificate before a socket is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    Nothing,
+    /// No gateway has welcomed the node for long: all may have gone elsewhere while it was away.
+    Gateways,
+    /// No gateway would let it in with the one that has ended.
+    Certificate,
 }
 
 /// What a link has to say.
@@ -146,10 +163,7 @@ impl Link {
     async fn next(&mut self) -> Said {
         match self {
             Self::None => std::future::pending().await,
-            Self::Opening(opening) => match opening.await {
-                Ok(opened) => Said::Opened(Box::new(opened)),
-                Err(ending) => Said::Input(Input::NotOpened(ending)),
-            },
+            Self::Opening(opening) => Said::Opened(Box::new(opening.await)),
             Self::Open(socket) => Said::Input(socket.next().await),
         }
     }
@@ -160,11 +174,17 @@ impl Line {
         match said {
             Said::Opened(opened) => {
                 let Opened { socket, renewed } = *opened;
-                self.link = Link::Open(Box::new(socket));
                 if let Some(renewed) = renewed {
                     self.credentials = *renewed;
                     self.renewed = Some(self.renewal());
                 }
+                self.link = match socket {
+                    Ok(socket) => Link::Open(socket),
+                    Err(ending) => {
+                        self.link = Link::None;
+                        return Input::NotOpened(ending);
+                    }
+                };
                 let labels = crate::labels::current(&self.labels);
                 let renewal = self.credentials.renewal();
                 let commands = self.under_way.borrow().clone();
@@ -175,7 +195,7 @@ impl Line {
                 }
             }
             Said::Input(input) => {
-                if matches!(input, Input::NotOpened(_) | Input::Closed(_)) {
+                if matches!(input, Input::Closed(_)) {
                     self.link = Link::None;
                 }
                 input
@@ -236,6 +256,7 @@ impl Line {
                 server_time_ms,
             } => {
                 tracing::info!(%gateway, %session, upgrade_required, "welcomed");
+                self.lonely_at = clock::instant() + self.lonely_after;
                 self.tell(News::Welcomed {
                     gateway,
                     server_time_ms,
@@ -260,7 +281,20 @@ impl Line {
             tracing::warn!(%error, connect_seq, "the connection's number cannot be kept");
         }
         tracing::debug!(%gateway, connect_seq, "connecting");
-        self.link = Link::Opening(Box::pin(open(gateway, self.credentials.clone())));
+        let need = self.need();
+        self.link = Link::Opening(Box::pin(open(gateway, self.credentials.clone(), need)));
+    }
+
+    fn need(&mut self) -> Need {
+        if self.credentials.has_ended() {
+            return Need::Certificate;
+        }
+        let now = clock::instant();
+        if now < self.lonely_at {
+            return Need::Nothing;
+        }
+        self.lonely_at = now + self.lonely_after;
+        Need::Gateways
     }
 
     async fn ask_certificate(&mut self) -> Result<(), Ending> {
@@ -288,17 +322,29 @@ impl Line {
     }
 }
 
-/// Opens a socket. Where the node's certificate has ended no gateway would let it in: it gets a new one first.
-async fn open(gateway: String, mut credentials: Credentials) -> Result<Opened, Ending> {
+/// Opens a socket, once control has given what is needed for that. Where it gives nothing, only a node whose certificate
+/// has ended gives up.
+async fn open(gateway: String, mut credentials: Credentials, need: Need) -> Opened {
     let mut renewed = None;
-    if credentials.has_ended() {
-        tracing::info!("the certificate has ended: control is asked for a new one");
-        let asked = credentials.renew_at_control().await;
-        asked.map_err(|error| Ending::Unreachable(error.to_string()))?;
-        renewed = Some(Box::new(credentials.clone()));
+    if need != Need::Nothing {
+        tracing::info!(?need, "control is asked for a new certificate");
+        match credentials.renew_at_control().await {
+            Ok(()) => renewed = Some(Box::new(credentials.clone())),
+            Err(error) if need == Need::Certificate => {
+                let ending = Ending::Unreachable(error.to_string());
+                return Opened {
+                    socket: Err(ending),
+                    renewed,
+                };
+            }
+            Err(error) => tracing::warn!(%error, "control does not say where gateways are"),
+        }
     }
-    let socket = socket::open(gateway, credentials.tls()).await?;
-    Ok(Opened { socket, renewed })
+    let socket = socket::open(gateway, credentials.tls()).await;
+    Opened {
+        socket: socket.map(Box::new),
+        renewed,
+    }
 }
 
 #[cfg(test)]

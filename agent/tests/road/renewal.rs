@@ -55,7 +55,7 @@ async fn a_gateway_that_carries_a_renewal_gains_nothing_by_it() {
     let node = Node::new(&fleet);
     node.join();
     age(&fleet, &node);
-    let gateways = fs::read(node.path("state/identity/node.json")).unwrap();
+    let told = fs::read(node.path("state/identity/node.json")).unwrap();
     let trusted = ders(&node, "ca.pem");
     let _supervise = node.supervise();
     let mut session = fleet.session().await;
@@ -63,7 +63,10 @@ async fn a_gateway_that_carries_a_renewal_gains_nothing_by_it() {
     let mut csr = CertificateSigningRequestParams::from_der(&der).unwrap();
     csr.params.subject_alt_names = vec![name()];
     csr.params.not_before = date_time_ymd(2024, 1, 1);
-    let signed = company::digest([&trusted[0][..]], ["wss://two.example/session"]);
+    let json: serde_json::Value = serde_json::from_slice(&told).unwrap();
+    let here = json["gateways"][0].as_str().unwrap();
+    let gateways = [here, "wss://two.example/session"];
+    let signed = company::digest([&trusted[0][..]], gateways);
     let signed = CustomExtension::from_oid_content(company::OBJECT, company::value(&signed));
     csr.params.custom_extensions = vec![signed];
     let renewed = csr.signed_by(&*fleet.issuer).unwrap().der().to_vec();
@@ -77,6 +80,12 @@ async fn a_gateway_that_carries_a_renewal_gains_nothing_by_it() {
         gateways: vec!["wss://evil.example/session".to_owned()],
     };
     session.say(FromGateway::Certificate(spoilt)).await;
+    let genuine = Certificate {
+        chain: vec![renewed.clone()],
+        authorities: trusted.clone(),
+        gateways: gateways.map(str::to_owned).to_vec(),
+    };
+    session.say(FromGateway::Certificate(genuine)).await;
     // The names of the files are changed one after the other, this one's last but one.
     let mut tries = 0;
     while ders(&node, "node.pem") != [renewed.clone()] {
@@ -86,8 +95,9 @@ async fn a_gateway_that_carries_a_renewal_gains_nothing_by_it() {
     }
     assert_eq!(ders(&node, "ca.pem"), trusted);
     drop(session);
-    // It comes back to the gateway that it knows, with its new certificate.
+    // It comes back with its new certificate, to where it was told.
     fleet.session().await;
     let after = fs::read(node.path("state/identity/node.json")).unwrap();
-    assert_eq!(after, gateways);
+    let after: serde_json::Value = serde_json::from_slice(&after).unwrap();
+    assert_eq!(after["gateways"], serde_json::json!(gateways));
 }

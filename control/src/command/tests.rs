@@ -65,6 +65,7 @@ impl Site {
             report: 0,
             facts: self.facts.clone(),
             labels: [("cpu.arch".to_owned(), "x86_64".to_owned())].into(),
+            company: None,
         });
         self.say(opened).await;
     }

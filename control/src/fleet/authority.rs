@@ -14,6 +14,7 @@ use std::{
 
 use bc_protocol::{
     certificate::{Holder, company},
+    digest::Sha256,
     id::{GatewayId, NodeId},
 };
 use rcgen::{
@@ -117,6 +118,11 @@ impl Authority {
         &self.root
     }
 
+    /// The digest of what nodes are told beside their certificates.
+    pub(crate) fn company(&self, gateways: &[String]) -> Sha256 {
+        company::digest([&self.root[..]], gateways.iter().map(String::as_str))
+    }
+
     /// A node's client certificate, PEM. It vouches for the authority and the gateways that come beside it, whoever
     /// carries them.
     pub(crate) fn issue_node(
@@ -126,7 +132,7 @@ impl Authority {
         gateways: &[String],
         now: Moment,
     ) -> Result<String, AuthorityError> {
-        let company = company::digest([&self.root[..]], gateways.iter().map(String::as_str));
+        let company = self.company(gateways);
         let mut params = leaf(node.as_str(), now, self.lifetimes.node)?;
         params.custom_extensions = vec![CustomExtension::from_oid_content(
             company::OBJECT,

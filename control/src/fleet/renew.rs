@@ -1,8 +1,8 @@
 //! Renewal: a key that is known gets a fresh certificate.
 //!
-//! Takes a request that its own key has signed, gives what a join gives: certificate, authorities, gateways. Whoever
-//! carried the request is not asked who he is, and cannot gain by it: a certificate is of use to its key's holder
-//! only. Changes nothing.
+//! Takes a request that its own key has signed, or word that nodes are to have one unasked, gives what a join gives:
+//! certificate, authorities, gateways. Whoever carried the request is not asked who he is, and cannot gain by it: a
+//! certificate is of use to its key's holder only. Changes nothing.
 
 use bc_protocol::{
     id::{GatewayId, NodeId},
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     api::fleet::JoinedNode,
     clock::Moment,
-    db::{Db, query},
+    db::{Db, column::parsed, query},
 };
 
 /// Why a certificate is not renewed.
@@ -75,6 +75,49 @@ pub(crate) async fn node(
         authorities: authority.pem().to_owned(),
         gateways,
     })
+}
+
+/// Where gateways are today, as nodes are told.
+pub(crate) async fn gateways(db: &Db) -> Result<Vec<String>, RenewError> {
+    let mut conn = db.reader().begin().await?;
+    Ok(gateway_urls(&mut conn).await?)
+}
+
+/// Fresh certificates for the keys that these nodes joined with, beside these gateways. None for a node that is not known
+/// any more.
+pub(crate) async fn unasked(
+    db: &Db,
+    authority: &Authority,
+    (nodes, gateways): (&[NodeId], &[String]),
+    now: Moment,
+) -> Result<Vec<JoinedNode>, RenewError> {
+    let rows = query(
+        "SELECT id, spki FROM nodes
+         WHERE removed_at IS NULL AND id IN (SELECT value FROM json_each($1)) ORDER BY id",
+    )
+    .bind(serde_json::json!(nodes).to_string())
+    .fetch_all(db.reader())
+    .await?;
+    let mut renewed = Vec::new();
+    for row in &rows {
+        let node_id: NodeId = parsed(row, "id")?;
+        let key = match CertifiedKey::recorded(row.try_get("spki")?) {
+            Ok(key) => key,
+            // Nobody else is to go without for that.
+            Err(error) => {
+                tracing::error!(node = %node_id, %error, "a node's key is none");
+                continue;
+            }
+        };
+        tracing::info!(node = %node_id, key = %key.pin(), "a node's certificate is renewed, unasked");
+        renewed.push(JoinedNode {
+            certificate: authority.issue_node(&key, &node_id, gateways, now)?,
+            authorities: authority.pem().to_owned(),
+            gateways: gateways.to_vec(),
+            node_id,
+        });
+    }
+    Ok(renewed)
 }
 
 /// A fresh certificate for a gateway that shows the key it enrolled with.

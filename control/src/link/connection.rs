@@ -30,6 +30,7 @@ use tokio_tungstenite::{
 use super::{
     Shared,
     commands::Commander,
+    company::Informer,
     intake::{Intake, IntakeError, next_frame},
     limits::{HANDSHAKE_TIMEOUT, HEARTBEAT, QUEUE_FRAMES_MAX, SESSION_HEARTBEAT_MS, WRITE_TIMEOUT},
     push::{Closed, Pusher},
@@ -165,6 +166,21 @@ async fn end(shared: &Shared, gateway: &GatewayId, number: u64) -> Result<(), sq
     tx.commit().await
 }
 
+async fn welcome(shared: &Shared, gateway: &GatewayId) -> Result<LinkWelcome, LinkError> {
+    let removed = node::removed(&shared.services.db).await;
+    let removed = removed.map_err(|source| LinkError::Sql {
+        gateway: gateway.clone(),
+        source,
+    })?;
+    Ok(LinkWelcome {
+        settings: Settings {
+            protocol_min: shared.services.protocol_min,
+            heartbeat_interval_ms: SESSION_HEARTBEAT_MS,
+        },
+        removed,
+    })
+}
+
 /// Does everything that a link is for, until it ends.
 async fn hold(
     socket: Socket,
@@ -178,19 +194,7 @@ async fn hold(
     let commanded = shared.services.commanded.subscribe();
     let turned = shared.services.stale.subscribe();
     let (out, queue) = mpsc::channel(QUEUE_FRAMES_MAX);
-    let removed = node::removed(&shared.services.db)
-        .await
-        .map_err(|source| LinkError::Sql {
-            gateway: gateway.clone(),
-            source,
-        })?;
-    let welcome = LinkWelcome {
-        settings: Settings {
-            protocol_min: shared.services.protocol_min,
-            heartbeat_interval_ms: SESSION_HEARTBEAT_MS,
-        },
-        removed,
-    };
+    let welcome = welcome(shared, gateway).await?;
     // The first in an empty queue.
     drop(out.try_send(FromControl::Welcome(welcome).encode()));
     let link = shared.routes.begin(out.clone());
@@ -221,6 +225,11 @@ async fn hold(
         stale,
         out: out.clone(),
     };
+    let informer = Informer {
+        shared,
+        link,
+        out: out.clone(),
+    };
     let remover = Remover {
         shared,
         gateway,
@@ -232,6 +241,7 @@ async fn hold(
         ended = write(sink, queue, gateway) => ended,
         Closed = pusher.run() => Ok(()),
         Closed = commander.run() => Ok(()),
+        Closed = informer.run() => Ok(()),
         ended = remover.run() => ended,
         () = turn.end.cancelled() => Ok(()),
     };

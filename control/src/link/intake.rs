@@ -168,6 +168,8 @@ impl Intake<'_> {
         };
         match renewed {
             Ok(renewed) => {
+                let company = authority.company(&renewed.gateways);
+                self.shared.routes.informed(&node, company);
                 let certificate = renew::certificate(renewed);
                 self.say(FromControl::Certificate(CertificateIssued {
                     node,

@@ -35,6 +35,17 @@ pub(super) const COMMAND_CHUNK: usize = 32;
 /// Between looks for commands that wait and of which this process has heard nothing: another one may have made them.
 pub(super) const COMMAND_LOOK: Duration = Duration::from_secs(30);
 
+/// Between looks whether nodes know today's gateways. Who adds one or takes one away waits for it, the database hardly
+/// notices it.
+pub(super) const COMPANY_LOOK: Duration = Duration::from_secs(5);
+
+/// Nodes that are given a certificate before the rest: with the pause, some 250 a second on a link. Each is a signature
+/// here and a few files at the node.
+pub(super) const COMPANY_CHUNK: usize = 64;
+
+/// Between so many and the next.
+pub(super) const COMPANY_PAUSE: Duration = Duration::from_millis(250);
+
 /// Before a spec that could not be computed is tried again.
 pub(super) const PUSH_RETRY: Duration = Duration::from_secs(30);
 

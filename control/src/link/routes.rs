@@ -9,6 +9,7 @@ use std::{
 };
 
 use bc_protocol::{
+    digest::Sha256,
     id::{NodeId, SessionId},
     link::SessionOpened,
 };
@@ -36,6 +37,8 @@ struct Route {
     session: SessionId,
     connect_seq: u64,
     use_for: Use,
+    /// The digest of the authorities and gateways that the node knows, as far as anybody knows.
+    company: Option<Sha256>,
 }
 
 /// What a session may be used for.
@@ -86,6 +89,7 @@ impl Routes {
             } else {
                 Use::Everything
             },
+            company: opened.company,
         };
         let winning = newcomer.connect_seq;
         match inner.nodes.get(&opened.node) {
@@ -170,6 +174,22 @@ impl Routes {
             .filter(|(_, route)| route.link == link && route.use_for == Use::Everything)
             .map(|(node, _)| node.clone())
             .collect()
+    }
+
+    /// Who is on this link and is known to know other authorities and gateways.
+    pub(super) fn in_other_company(&self, link: LinkKey, today: &Sha256) -> Vec<NodeId> {
+        let inner = self.inner();
+        let nodes = inner.nodes.iter().filter(|(_, route)| {
+            route.link == link && route.company.is_some_and(|known| known != *today)
+        });
+        nodes.map(|(node, _)| node.clone()).collect()
+    }
+
+    /// The node is given a certificate that names these.
+    pub(super) fn informed(&self, node: &NodeId, company: Sha256) {
+        if let Some(route) = self.inner().nodes.get_mut(node) {
+            route.company = Some(company);
+        }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {

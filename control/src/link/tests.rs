@@ -1,5 +1,6 @@
 //! Links over real sockets, to a real database, with gateways that do what a test says.
 
+mod company;
 mod site;
 
 use std::time::Duration;

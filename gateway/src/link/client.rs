@@ -254,6 +254,8 @@ impl Client {
             FromControl::Settings(settings) => self.offer(settings),
             FromControl::Removed(nodes) => self.gateway.registry.remove(nodes),
             FromControl::Certificate(issued) => {
+                let certificate = &issued.certificate;
+                self.gateway.upward.certified(&issued.node, certificate);
                 self.gateway
                     .registry
                     .certify(&issued.node, issued.certificate);

@@ -5,6 +5,7 @@
 //! so the newest of a node replaces what has not left; results of commands are few and have a bound of their own. No
 //! socket, clock or lock.
 
+mod changed;
 mod events;
 mod results;
 
@@ -13,16 +14,13 @@ use std::collections::{BTreeMap, VecDeque};
 use bc_protocol::{
     id::{NodeId, SessionId},
     limits::BATCH_EVENTS_MAX,
-    link::{Batch, CommandEnded, Event, FromGateway, NodeReport, SessionClosed, SessionOpened},
+    link::{Batch, CommandEnded, Event, FromGateway, SessionClosed, SessionOpened},
 };
 use bytes::Bytes;
 
-use crate::{
-    limits::{
-        BATCH_BYTES_MAX, BATCH_WORTH_NODES, ENDED_SESSIONS_MAX, LINK_WINDOW_BATCHES,
-        RESULTS_PER_TURN_MAX,
-    },
-    session::dispatch::Tier,
+use crate::limits::{
+    BATCH_BYTES_MAX, BATCH_WORTH_NODES, ENDED_SESSIONS_MAX, LINK_WINDOW_BATCHES,
+    RESULTS_PER_TURN_MAX,
 };
 pub(crate) use events::{AckError, Waits};
 use events::{Due, bytes_about, event};
@@ -126,27 +124,6 @@ impl Outbox {
         self.put(node, live);
     }
 
-    /// A node reported. Only its live session counts.
-    pub(crate) fn reported(&mut self, report: NodeReport) {
-        let NodeReport {
-            node,
-            session,
-            report,
-            facts,
-            ..
-        } = report;
-        let Some(Session::Live { opened, due }) = self.live(&node, &session) else {
-            return;
-        };
-        opened.report = report;
-        opened.facts = facts;
-        *due = match due {
-            Due::Open => Due::Open,
-            Due::Nothing | Due::Report => Due::Report,
-        };
-        self.enqueue(node);
-    }
-
     /// A node said how a command ended. Only its live session counts: of another one nothing is kept.
     pub(crate) fn ended(&mut self, ended: CommandEnded) -> Option<Kept> {
         let node = ended.node.clone();
@@ -158,16 +135,6 @@ impl Outbox {
             .keep(ended, &mut self.room);
         self.enqueue(node);
         Some(kept)
-    }
-
-    /// A live session is good for something else now: it is named anew.
-    pub(crate) fn turned(&mut self, node: &NodeId, session: &SessionId, tier: Tier) {
-        let Some(Session::Live { opened, due }) = self.live(node, session) else {
-            return;
-        };
-        opened.upgrade_only = tier == Tier::UpgradeOnly;
-        *due = Due::Open;
-        self.enqueue(node.clone());
     }
 
     /// A session ended. Nobody is told of the end of one that was superseded here. Gives how many ended ones had to be

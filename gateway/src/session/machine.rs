@@ -9,6 +9,7 @@ mod commands;
 
 use bc_protocol::{
     command::{Command, Unreadable},
+    digest::Sha256,
     id::{CommandId, NodeId, SessionId},
     link::{CommandEnded, NodeReport, SessionOpened},
     session::{Agreement, Certificate, FromGateway, FromNode, Hello, StatusReport},
@@ -30,7 +31,7 @@ use crate::{
 pub(crate) enum Order {
     /// The node's desired state.
     Spec(NodeSpec),
-    /// A certificate that the node asked for.
+    /// A certificate for the node.
     Certificate(Box<Certificate>),
     /// Something for the node to do.
     Command(Box<Result<Command, Unreadable>>),
@@ -115,6 +116,8 @@ pub(crate) enum Wakeup {
 pub(crate) struct Birth {
     /// From the certificate.
     pub(crate) node: NodeId,
+    /// What that certificate says of authorities and gateways.
+    pub(crate) company: Option<Sha256>,
     /// Made for this session.
     pub(crate) session: SessionId,
     /// When the upgrade was done.
@@ -299,6 +302,7 @@ impl Machine {
             report: 0,
             facts: hello.facts,
             labels: hello.labels,
+            company: self.birth.company,
         };
         // The Welcome goes first: a node on trial waits for it, control does not.
         vec![

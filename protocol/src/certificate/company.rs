@@ -40,16 +40,11 @@ pub fn value(digest: &Sha256) -> Vec<u8> {
     [&[0x04, 0x20], &digest.as_bytes()[..]].concat()
 }
 
-/// Whether a certificate in DER vouches for these authorities and gateways. One of an older control says nothing of
-/// them, and vouches for none.
-pub fn vouches<'a>(
-    der: &[u8],
-    authorities: impl IntoIterator<Item = &'a [u8]>,
-    gateways: impl IntoIterator<Item = &'a str>,
-) -> Result<bool, HolderError> {
+/// The digest in a certificate in DER. One of an older control has none, and vouches for nobody.
+pub fn of(der: &[u8]) -> Result<Option<Sha256>, HolderError> {
     let fields = Fields::of(der).map_err(HolderError::Unreadable)?;
-    let expected = digest(authorities, gateways);
-    Ok(fields.company == Some(&expected.as_bytes()[..]))
+    let digest = fields.company.map(<[u8; 32]>::try_from);
+    Ok(digest.and_then(Result::ok).map(Sha256::from))
 }
 
 #[cfg(test)]
@@ -86,18 +81,17 @@ mod tests {
         for (at, (authorities, gateways)) in rests.iter().enumerate() {
             let digest = digest(authorities.iter().copied(), gateways.iter().copied());
             let der = certificate(&[value(&digest)]);
+            assert_eq!(of(&der), Ok(Some(digest)));
             for (other, (authorities, gateways)) in rests.iter().enumerate() {
-                let vouches = vouches(&der, authorities.iter().copied(), gateways.iter().copied());
-                assert_eq!(vouches, Ok(at == other), "{at} {other}");
+                let another = super::digest(authorities.iter().copied(), gateways.iter().copied());
+                assert_eq!(of(&der) == Ok(Some(another)), at == other, "{at} {other}");
             }
         }
     }
 
     #[test]
     fn a_certificate_without_a_word_of_it_vouches_for_nothing() {
-        let none = || (std::iter::empty(), std::iter::empty());
-        let (authorities, gateways) = none();
-        assert_eq!(vouches(&certificate(&[]), authorities, gateways), Ok(false));
+        assert_eq!(of(&certificate(&[])), Ok(None));
         let good = value(&digest([], []));
         for wrong in [
             vec![vec![]],
@@ -106,9 +100,8 @@ mod tests {
             vec![[&good[..], b"x"].concat()],
             vec![good.clone(), good.clone()],
         ] {
-            let (authorities, gateways) = none();
-            let found = vouches(&certificate(&wrong), authorities, gateways);
-            assert!(!matches!(found, Ok(true)), "{wrong:?}");
+            let found = of(&certificate(&wrong));
+            assert!(!matches!(found, Ok(Some(_))), "{wrong:?}");
         }
     }
 }

@@ -8,6 +8,7 @@ use super::{
     LinkHello, LinkWelcome, NodeReport, SessionClosed, SessionOpened, Settings, SpecPush,
 };
 use crate::{
+    digest::Sha256,
     id::NodeId,
     limits::{BATCH_EVENTS_MAX, LINK_FRAME_BYTES_MAX, MESSAGE_BYTES_MAX},
     session::{Certificate, FrameError, check_labels, check_request, decode},
@@ -312,6 +313,7 @@ impl TryFrom<wire::SessionOpened> for SessionOpened {
             report: opened.report,
             facts: facts(opened.facts)?,
             labels: check_labels(opened.labels)?,
+            company: company(&opened.company)?,
         })
     }
 }
@@ -327,8 +329,25 @@ impl From<SessionOpened> for wire::SessionOpened {
             report: opened.report,
             facts: Some(opened.facts.into()),
             labels: opened.labels,
+            company: opened.company.map_or(Bytes::new(), |company| {
+                Bytes::copy_from_slice(company.as_bytes())
+            }),
         }
     }
+}
+
+fn company(bytes: &[u8]) -> Result<Option<Sha256>, FrameError> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let digest = <[u8; 32]>::try_from(bytes).map_err(|_| {
+        FrameError::field(
+            "company",
+            "32 bytes or none",
+            format!("{} bytes", bytes.len()),
+        )
+    })?;
+    Ok(Some(digest.into()))
 }
 
 impl From<Settings> for wire::Settings {

@@ -46,6 +46,16 @@ struct Scene {
     folder: TempDir,
 }
 
+/// What a scene begins with.
+struct Begun<'a> {
+    authority: &'a Authority,
+    gateway: Arc<ServerConfig>,
+    /// Of the node's certificate.
+    years: Range<i32>,
+    control: Option<&'a url::Url>,
+    lonely_after: Duration,
+}
+
 impl Scene {
     async fn new() -> Self {
         let authority = Authority::new();
@@ -64,10 +74,29 @@ impl Scene {
         years: Range<i32>,
         control: Option<&url::Url>,
     ) -> Self {
+        let begun = Begun {
+            authority,
+            gateway,
+            years,
+            control,
+            lonely_after: SOON * 60,
+        };
+        Self::begun(begun, None).await
+    }
+
+    /// A node that was told of another gateway than the one that is there.
+    async fn begun(begun: Begun<'_>, told: Option<&str>) -> Self {
+        let Begun {
+            authority,
+            gateway,
+            years,
+            control,
+            lonely_after,
+        } = begun;
         let folder = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("wss://{}/session", listener.local_addr().unwrap());
-        let identity = authority.enrol(folder.path(), &url, years);
+        let identity = authority.enrol(folder.path(), told.unwrap_or(&url), years);
         let (facts, facts_seen) = watch::channel(facts(0));
         let (news_out, news) = mpsc::channel(16);
         let (leave, leaving) = oneshot::channel();
@@ -75,6 +104,7 @@ impl Scene {
             credentials: credentials(folder.path(), identity, control),
             counter: ConnectSeq::load(&folder.path().join("connect-seq"), 0),
             seed: [1; 32],
+            lonely_after,
             labels: BTreeMap::from([("rack".to_owned(), "7".to_owned())]),
             protocols: ProtocolRange::CURRENT,
             under_way: watch::channel(Vec::new()).1,

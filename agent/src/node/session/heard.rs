@@ -53,14 +53,15 @@ impl Session {
                 | State::Leaving { .. }
                 | State::Over => Vec::new(),
             },
-            FromGateway::Certificate(certificate) => {
-                let welcomed = matches!(self.state, State::Welcomed(_));
-                if welcomed && self.renewal.is_awaited() {
-                    vec![Output::Certificate(certificate)]
-                } else {
-                    vec![Output::Ignored(Ignored::Certificate)]
-                }
-            }
+            // Also one that was not asked for: it tells of other gateways.
+            FromGateway::Certificate(certificate) => match self.state {
+                State::Welcomed(_) => vec![Output::Certificate(certificate)],
+                State::Introduced(_) => self.broken("a certificate before the Welcome", now),
+                State::Waiting { .. }
+                | State::Opening { .. }
+                | State::Leaving { .. }
+                | State::Over => Vec::new(),
+            },
         }
     }
 

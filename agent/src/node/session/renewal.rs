@@ -1,7 +1,7 @@
 //! When the node asks for a new certificate.
 //!
-//! Takes the times that belong to the certificate it shows, gives the moments to ask at. An answer that nobody asked
-//! for is none.
+//! Takes the times that belong to the certificate it shows, gives the moments to ask at. Who is given one in between
+//! begins anew.
 
 use std::time::{Duration, Instant};
 
@@ -32,14 +32,6 @@ impl Renewal {
         Self::Due {
             at: now + times.after,
             again: times.again,
-        }
-    }
-
-    /// Whether somebody waits for a certificate.
-    pub(super) fn is_awaited(&self) -> bool {
-        match self {
-            Self::Asked { .. } => true,
-            Self::Unknown | Self::Due { .. } => false,
         }
     }
 

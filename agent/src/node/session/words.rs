@@ -210,9 +210,6 @@ pub(crate) enum Ignored {
     /// It answers some other Hello.
     #[error("a Welcome with another nonce than the Hello's")]
     WelcomeToAnother,
-    /// Nobody waits for one.
-    #[error("a certificate that this node has not asked for")]
-    Certificate,
     /// A newer gateway may say things that this build has never heard of.
     #[error("{0}")]
     Unknown(FrameError),

@@ -33,8 +33,16 @@ impl CertifiedKey {
         Self::proven(&CertificateSigningRequestParams::from_der(&der).map_err(RequestError::Form)?)
     }
 
+    /// A key that has proven itself before, as it was written down then.
+    pub(crate) fn recorded(spki: &[u8]) -> Result<Self, RequestError> {
+        Self::of(spki.to_vec())
+    }
+
     fn proven(request: &CertificateSigningRequestParams) -> Result<Self, RequestError> {
-        let spki = request.public_key.subject_public_key_info();
+        Self::of(request.public_key.subject_public_key_info())
+    }
+
+    fn of(spki: Vec<u8>) -> Result<Self, RequestError> {
         // The signature's algorithm does not name the curve; the one form of a P-256 key that is 91 bytes long does.
         PublicKey::from_spki(&spki).map_err(|_| RequestError::Key)?;
         Ok(Self {

@@ -104,9 +104,8 @@ fn of_a_request_only_the_key_is_believed() {
         .issue_node(&proven, &node, &[gateway.to_owned()], NOW)
         .unwrap();
     let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
-    let root = || [&authority.root()[..]];
-    assert_eq!(company::vouches(&der, root(), [gateway]), Ok(true));
-    assert_eq!(company::vouches(&der, root(), []), Ok(false));
+    let told = company::digest([&authority.root()[..]], [gateway]);
+    assert_eq!(company::of(&der), Ok(Some(told)));
     with_certificate(&pem, |certificate| {
         assert_eq!(
             names(certificate),

@@ -116,6 +116,7 @@ fn opened_with(connect_seq: u64, report: u64, facts: Facts) -> Event {
         report,
         facts,
         labels: [("hello".to_owned(), connect_seq.to_string())].into(),
+        company: None,
     })
 }
 

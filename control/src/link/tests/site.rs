@@ -77,6 +77,7 @@ pub(super) fn opened(name: u8, connect_seq: u64) -> Event {
         report: 0,
         facts: facts(0),
         labels: [("cpu.arch".to_owned(), "x86_64".to_owned())].into(),
+        company: None,
     })
 }
 
@@ -264,6 +265,21 @@ impl Site {
             }
         })
         .await;
+    }
+
+    /// Gateways of these names can be reached, and no others.
+    pub(super) async fn enrolled(&self, names: &[&str]) {
+        let mut tx = self.services.db.begin().await.unwrap();
+        for name in ["a", "b"] {
+            query("UPDATE gateways SET url = $2, enrolled_at = $3 WHERE name = $1")
+                .bind(name)
+                .bind(format!("wss://{name}.example/session"))
+                .bind(names.contains(&name).then_some(1_i64))
+                .execute(&mut *tx)
+                .await
+                .unwrap();
+        }
+        tx.commit().await.unwrap();
     }
 
     /// Lets a node, or a gateway, have this key.

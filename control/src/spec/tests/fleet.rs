@@ -190,6 +190,7 @@ impl Fleet {
             report: 0,
             facts: self.facts_of(node),
             labels: BTreeMap::from([("cpu.arch".to_owned(), "x86_64".to_owned())]),
+            company: None,
         })
     }
 

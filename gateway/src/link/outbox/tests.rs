@@ -3,8 +3,10 @@
 mod truth;
 
 use bc_protocol::{
+    digest::Sha256,
     id::AttemptId,
     limits::{LINK_FRAME_BYTES_MAX, LOG_BYTES_MAX},
+    link::NodeReport,
     session::{AttemptFacts, Facts, Outcome},
 };
 
@@ -86,6 +88,26 @@ fn nothing_leaves_without_a_link_and_then_the_newest_does() {
     assert!(!outbox.is_idle());
     outbox.acknowledged(1).unwrap();
     assert!(outbox.is_idle());
+}
+
+#[test]
+fn a_listing_names_the_certificate_that_the_node_was_given_last() {
+    let mut outbox = linked();
+    outbox.opened(opened(0, 1));
+    assert_eq!(next(&mut outbox), ["open 0 1.0"]);
+    let given = Some(Sha256::of(b"today"));
+    outbox.certified(&node(0), given);
+    outbox.certified(&node(1), given);
+    // Control has sent it: that is no news.
+    assert_eq!(next(&mut outbox), [""; 0]);
+    outbox.linked();
+    let again = batch(&mut outbox).unwrap();
+    assert_eq!(words(&again.events), ["open 0 1.0"]);
+    let named = batch(&mut outbox).unwrap().events;
+    let Some(Event::Opened(opened)) = named.first() else {
+        panic!("{named:?}");
+    };
+    assert_eq!(opened.company, given);
 }
 
 #[test]

@@ -28,6 +28,7 @@ impl Bench {
         let many = NonZeroU32::new(1000).unwrap();
         let birth = Birth {
             node: node(0),
+            company: None,
             session: session(1),
             at: now,
             unix_ms: 5_000,

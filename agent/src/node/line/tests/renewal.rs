@@ -1,5 +1,7 @@
 //! Certificates that are renewed, over a session and without one.
 
+use std::os::unix::fs::MetadataExt;
+
 use bc_protocol::{id::NodeId, session::Certificate};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 
@@ -128,7 +130,8 @@ async fn what_control_has_signed_beside_a_certificate_is_kept() {
     assert_eq!(authorities, ders(&answer.authorities));
 }
 
-/// The certificate is genuine each time, and taken; what a gateway has done to the rest is not.
+/// The certificate is genuine each time, and yet not taken with what a gateway has done to the rest: whoever shows it
+/// is known to know the rest.
 #[tokio::test]
 async fn a_gateway_cannot_touch_whom_a_node_trusts_and_where_it_goes() {
     let evil = "wss://evil.example/session".to_owned();
@@ -151,12 +154,12 @@ async fn a_gateway_cannot_touch_whom_a_node_trusts_and_where_it_goes() {
         let mut carried_by = Carried::new().await;
         let own = carried_by.scene.url();
         let answer = carried_by.answer(&[&carried_by.authority], &["wss://two.example/session"]);
+        let before = kept(&carried_by.scene);
         let mut certificate = carried(&answer);
         let stranger = ders(&carried_by.stranger.pem()).remove(0);
         spoil(&mut certificate, stranger, evil.clone());
         let identity = carried_by.kept(certificate).await;
-        let chain: Vec<_> = identity.chain().iter().map(|der| der.to_vec()).collect();
-        assert_eq!(chain, ders(&answer.certificate), "{what}");
+        assert_eq!(identity.chain()[0].to_vec(), before, "{what}");
         let authorities: Vec<_> = identity
             .authorities()
             .iter()
@@ -164,6 +167,10 @@ async fn a_gateway_cannot_touch_whom_a_node_trusts_and_where_it_goes() {
             .collect();
         assert_eq!(authorities, ders(&carried_by.authority.pem()), "{what}");
         assert_eq!(identity.gateways(), [own], "{what}");
+        let identity = carried_by.kept(carried(&answer)).await;
+        let chain: Vec<_> = identity.chain().iter().map(|der| der.to_vec()).collect();
+        assert_eq!(chain, ders(&answer.certificate), "{what}");
+        assert_eq!(identity.gateways(), answer.gateways, "{what}");
     }
 }
 
@@ -181,6 +188,66 @@ async fn a_certificate_that_somebody_has_kept_is_not_taken() {
     let mut credentials = credentials(carried_by.scene.folder.path(), own, None);
     let error = credentials.accept(&carried(&first)).unwrap_err();
     assert!(matches!(error, RenewError::Older { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_certificate_that_comes_again_is_not_written_again() {
+    let mut carried_by = Carried::new().await;
+    let answer = carried_by.answer(&[&carried_by.authority], &["wss://two.example/session"]);
+    carried_by.kept(carried(&answer)).await;
+    let file = carried_by.scene.folder.path().join("node.json");
+    let written = || std::fs::metadata(&file).unwrap().ino();
+    let before = written();
+    carried_by.kept(carried(&answer)).await;
+    assert_eq!(written(), before);
+}
+
+#[tokio::test]
+async fn a_node_that_no_gateway_welcomes_asks_control_where_they_are() {
+    let authority = Authority::new();
+    let control = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", control.local_addr().unwrap());
+    let mut scene = Scene::begun(
+        Begun {
+            authority: &authority,
+            gateway: authority.gateway("127.0.0.1"),
+            years: 2020..2120,
+            control: Some(&url.parse().unwrap()),
+            lonely_after: Duration::ZERO,
+        },
+        // Where nobody is any more.
+        Some("wss://127.0.0.1:1/session"),
+    )
+    .await;
+    // Control is away at first: that keeps the node from no gateway.
+    drop(soon(control.accept()).await.unwrap());
+    assert!(matches!(scene.lost().await, Ending::Unreachable(_)));
+    let here = scene.url();
+    let answering = async {
+        loop {
+            let (mut stream, _) = control.accept().await.unwrap();
+            let asked = body(&mut stream).await;
+            let renewed = Membership {
+                gateways: vec![here.clone()],
+                ..answer(&authority, asked["csr"].as_str().unwrap())
+            };
+            respond(&mut stream, &renewed).await;
+        }
+    };
+    let found = async {
+        let mut peer = scene.peer().await;
+        let hello = hello(&mut peer).await;
+        say(&mut peer, welcome(&hello)).await;
+        // What it had chosen before it asked was still tried.
+        while !matches!(scene.hear().await, News::Welcomed { .. }) {}
+        peer
+    };
+    let peer = tokio::select! {
+        () = answering => panic!("control answers for as long as it is asked"),
+        peer = found => peer,
+    };
+    let shown = peer.get_ref().get_ref().1.peer_certificates().unwrap();
+    assert_eq!(shown[0].to_vec(), kept(&scene));
 }
 
 #[tokio::test]
@@ -205,13 +272,17 @@ async fn a_node_whose_certificate_has_ended_gets_one_from_control_first() {
         gateways: vec![scene.url()],
         ..answer(&authority, asked["csr"].as_str().unwrap())
     };
-    let json = serde_json::to_string(&renewed).unwrap();
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", json.len());
-    stream.write_all((head + &json).as_bytes()).await.unwrap();
+    respond(&mut stream, &renewed).await;
     let peer = scene.session().await;
     let shown = peer.get_ref().get_ref().1.peer_certificates().unwrap();
     assert_eq!(shown[0].to_vec(), ders(&renewed.certificate)[0]);
     assert_eq!(kept(&scene), ders(&renewed.certificate)[0]);
+}
+
+async fn respond(stream: &mut TcpStream, renewed: &Membership) {
+    let json = serde_json::to_string(renewed).unwrap();
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", json.len());
+    stream.write_all((head + &json).as_bytes()).await.unwrap();
 }
 
 /// The JSON of one request.

@@ -31,6 +31,7 @@ impl Both {
             report,
             facts: self.facts[node].clone(),
             labels: BTreeMap::from([("cpu.arch".to_owned(), "x86_64".to_owned())]),
+            company: None,
         })
     }
 

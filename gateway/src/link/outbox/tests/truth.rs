@@ -9,6 +9,7 @@ use super::*;
 use crate::{
     fixture::{done, ended},
     limits::RESULTS_PER_SESSION_MAX,
+    session::dispatch::Tier,
 };
 
 /// What control knows: for each node its newest pair, whether it is online, and the link that named it.
