@@ -7,7 +7,7 @@
 pub(crate) mod dispatch;
 pub(crate) mod due;
 pub(crate) mod lifecycle;
-mod limits;
+pub(crate) mod limits;
 mod row;
 pub(crate) mod settle;
 pub(crate) mod store;

@@ -12,12 +12,14 @@ mod error;
 mod events;
 mod fleet;
 mod frame;
+mod front;
 mod gateways;
 mod input;
 mod install;
 mod join_tokens;
 mod methods;
 mod nodes;
+mod permit;
 mod pools;
 mod quota;
 mod releases;
@@ -34,10 +36,10 @@ pub(crate) use quota::{Origin, Quotas};
 
 use axum::{
     Router,
-    http::header,
+    http::{Method, Uri, header},
     middleware,
     response::IntoResponse,
-    routing::{get, post},
+    routing::get,
 };
 use bytes::Bytes;
 use tokio::sync::Semaphore;
@@ -51,8 +53,9 @@ use crate::{
         token::Subject,
     },
     api::{
-        error::ErrorObject,
-        event::{Event, WatchEvents},
+        error::{Code, ErrorObject},
+        event::Event,
+        release::Published,
     },
     downloads::Downloads,
     event::webhook::Reach,
@@ -61,6 +64,7 @@ use crate::{
     rollout::service::Services,
 };
 use document::read_only;
+use front::Known;
 use methods::Methods;
 
 /// What the API needs to answer.
@@ -142,16 +146,19 @@ pub(crate) fn router(app: App, pages: Router<Shared>) -> Router {
     for method in routes.names() {
         app.metrics().expect_calls(method);
     }
-    let (routes, document) = routes.finish();
+    let known = Arc::new(Known::of(routes.names()));
+    let (routes, document) = routes.finish(&app.base_url);
     let document = Bytes::from(document);
     let library = document.clone();
     let described = move || ready(openapi(document.clone()));
+    let absent = move |method: Method, uri: Uri| ready(known.refuse(&method, uri.path()));
     routes
         .route("/openapi.json", get(described))
         .merge(pages)
         .merge(docs::routes(library))
-        .fallback(error::no_such_method)
-        .method_not_allowed_fallback(error::no_such_method)
+        .route("/", get(front::front))
+        .fallback(absent.clone())
+        .method_not_allowed_fallback(absent)
         .layer(CatchPanicLayer::custom(error::panicked))
         .layer(middleware::from_fn_with_state(
             Arc::clone(&app),
@@ -162,7 +169,7 @@ pub(crate) fn router(app: App, pages: Router<Shared>) -> Router {
 
 /// What the API is, in OpenAPI's words, without a service that runs.
 pub(crate) fn description() -> String {
-    let (_, document) = routes().finish();
+    let (_, document) = routes().finish("/");
     document
 }
 
@@ -171,12 +178,13 @@ fn routes() -> Methods {
     methods(Methods::new())
         .other(
             "/healthz",
-            read_only("Whether it lives", &[(200, json, "It does.")]),
+            read_only("healthz", "Whether it lives", &[(200, json, "It does.")]),
             get(status::healthz),
         )
         .other(
             "/readyz",
             read_only(
+                "readyz",
                 "Whether it can work",
                 &[
                     (200, json, "It can."),
@@ -187,12 +195,17 @@ fn routes() -> Methods {
         )
         .other(
             "/version",
-            read_only("Which build it is", &[(200, json, "Its version.")]),
+            read_only(
+                "version",
+                "Which build it is",
+                &[(200, json, "Its version.")],
+            ),
             get(status::version),
         )
         .other(
             "/install.sh",
             read_only(
+                "install",
                 "What makes a machine a node",
                 &[
                     (200, "text/x-shellscript", "A shell script."),
@@ -206,6 +219,7 @@ fn routes() -> Methods {
             downloads::described(),
             get(downloads::serve).put(downloads::publish),
         )
+        .with_type::<Published>()
 }
 
 fn openapi(document: Bytes) -> impl IntoResponse {
@@ -214,54 +228,55 @@ fn openapi(document: Bytes) -> impl IntoResponse {
 
 #[rustfmt::skip]
 fn methods(to: Methods) -> Methods {
+    use Code::{Conflict, InvalidState, NotFound};
     to
-        .method("releases/register", "Register a signed release, or renew one", releases::register)
-        .method("releases/list", "Every release, highest sequence first", releases::list)
-        .method("releases/get", "One release", releases::get)
-        .method("rollouts/create", "Begin to bring a release to nodes", rollouts::create)
-        .method("rollouts/list", "The 100 newest rollouts, newest first", rollouts::list)
-        .method("rollouts/get", "One rollout with its nodes", rollouts::get)
-        .method("rollouts/pause", "Start no more nodes for now", rollouts::pause)
-        .method("rollouts/resume", "Go on, and accept the wave's failures so far", rollouts::resume)
-        .method("rollouts/abort", "End it; what is in flight fails or goes back", rollouts::abort)
-        .method("rollouts/plan", "What creating it would begin; nothing is stored", rollouts::plan)
-        .method("rollouts/explain", "Why a node is where it is, in one sentence", rollouts::explain)
-        .method("rollouts/retry", "Try failed nodes of a completed rollout again", rollouts::retry)
-        .method("fleet/freeze", "Start nothing more in the tenant", fleet::freeze)
-        .method("fleet/unfreeze", "Let nodes start again", fleet::unfreeze)
-        .method("fleet/summary", "The tenant's nodes, counted by pool", fleet::summary)
-        .method("workflows/create", "Count work on a node against its pool's budget", workflows::create)
-        .method("workflows/list", "The 100 newest workflows, newest first", workflows::list)
-        .method("workflows/update", "Move a workflow", workflows::update)
-        .method("pools/create", "Make a pool", pools::create)
-        .method("pools/list", "The tenant's pools, by name", pools::list)
-        .method("pools/get", "One pool", pools::get)
-        .method("pools/update", "Change a pool's name or policy", pools::update)
-        .method("pools/archive", "Take a pool out of use; with nodes in it, only by force", pools::archive)
-        .method("pools/unarchive", "Take an archived pool into use again", pools::unarchive)
-        .method("nodes/join", "Make a node of a key that shows a join token", nodes::join)
-        .method("nodes/renew", "A new certificate for a node's recorded key", nodes::renew)
-        .method("nodes/list", "The tenant's nodes", nodes::list)
-        .method("nodes/get", "One node and what it last said", nodes::get)
-        .method("nodes/update", "Set labels and maintenance", nodes::update)
-        .method("nodes/remove", "End a node's membership", nodes::remove)
-        .method("commands/create", "Have a node do something once", commands::create)
-        .method("commands/list", "The 100 newest commands, newest first", commands::list)
-        .method("commands/get", "One command with its report", commands::get)
-        .method("joinTokens/create", "Let nodes join a pool for a while", join_tokens::create)
-        .method("joinTokens/list", "Join tokens, without their secrets", join_tokens::list)
-        .method("joinTokens/revoke", "Let nobody in with a join token any more", join_tokens::revoke)
-        .method("gateways/enrol", "Let one gateway enrol, once", gateways::enrol)
-        .method("gateways/join", "Make a gateway of a key that shows an enrolment token", gateways::join)
-        .method("gateways/list", "Every gateway", gateways::list)
-        .method("gateways/remove", "End a gateway's membership", gateways::remove)
-        .method("tokens/create", "Make an API token", tokens::create)
-        .method("tokens/list", "API tokens, without their secrets", tokens::list)
-        .method("tokens/revoke", "Take an API token back", tokens::revoke)
-        .method("events/list", "What happened", events::list)
-        .method("webhooks/create", "Send a tenant's events somewhere", webhooks::create)
-        .method("webhooks/list", "Where a tenant's events are sent", webhooks::list)
-        .method("webhooks/delete", "Send no more events there", webhooks::delete)
-        .method("webhooks/deliveries", "How a webhook's deliveries stand", webhooks::deliveries)
-        .stream::<WatchEvents, Event>("events/watch", "What happens, as server-sent events", post(events::watch))
+        .method("releases/register", "Register a signed release, or renew one", &[Conflict], releases::register)
+        .method("releases/list", "Every release, highest sequence first", &[], releases::list)
+        .method("releases/get", "One release", &[NotFound, Conflict], releases::get)
+        .method("rollouts/create", "Begin to bring a release to nodes", &[NotFound, Conflict, InvalidState], rollouts::create)
+        .method("rollouts/list", "The 100 newest rollouts, newest first", &[], rollouts::list)
+        .method("rollouts/get", "One rollout with its nodes", &[NotFound], rollouts::get)
+        .method("rollouts/pause", "Start no more nodes for now", &[NotFound, InvalidState], rollouts::pause)
+        .method("rollouts/resume", "Go on, and accept the wave's failures so far", &[NotFound, InvalidState], rollouts::resume)
+        .method("rollouts/abort", "End it; what is in flight fails or goes back", &[NotFound, InvalidState], rollouts::abort)
+        .method("rollouts/plan", "What creating it would begin; nothing is stored", &[NotFound, Conflict, InvalidState], rollouts::plan)
+        .method("rollouts/explain", "Why a node is where it is, in one sentence", &[NotFound], rollouts::explain)
+        .method("rollouts/retry", "Try failed nodes of a completed rollout again", &[NotFound, InvalidState], rollouts::retry)
+        .method("fleet/freeze", "Start nothing more in the tenant", &[], fleet::freeze)
+        .method("fleet/unfreeze", "Let nodes start again", &[], fleet::unfreeze)
+        .method("fleet/summary", "The tenant's nodes, counted by pool", &[], fleet::summary)
+        .method("workflows/create", "Count work on a node against its pool's budget", &[NotFound, Conflict], workflows::create)
+        .method("workflows/list", "The 100 newest workflows, newest first", &[], workflows::list)
+        .method("workflows/update", "Move a workflow", &[NotFound, InvalidState], workflows::update)
+        .method("pools/create", "Make a pool", &[Conflict], pools::create)
+        .method("pools/list", "The tenant's pools, by name", &[], pools::list)
+        .method("pools/get", "One pool", &[NotFound], pools::get)
+        .method("pools/update", "Change a pool's name or policy", &[NotFound, Conflict, InvalidState], pools::update)
+        .method("pools/archive", "Take a pool out of use; with nodes in it, only by force", &[NotFound, InvalidState], pools::archive)
+        .method("pools/unarchive", "Take an archived pool into use again", &[NotFound, Conflict], pools::unarchive)
+        .method("nodes/join", "Make a node of a key that shows a join token", &[], nodes::join)
+        .method("nodes/renew", "A new certificate for a node's recorded key", &[], nodes::renew)
+        .method("nodes/list", "The tenant's nodes", &[NotFound], nodes::list)
+        .method("nodes/get", "One node and what it last said", &[NotFound], nodes::get)
+        .method("nodes/update", "Set labels and maintenance", &[NotFound], nodes::update)
+        .method("nodes/remove", "End a node's membership", &[NotFound], nodes::remove)
+        .method("commands/create", "Have a node do something once", &[NotFound, Conflict], commands::create)
+        .method("commands/list", "The 100 newest commands, newest first", &[], commands::list)
+        .method("commands/get", "One command with its report", &[NotFound], commands::get)
+        .method("joinTokens/create", "Let nodes join a pool for a while", &[NotFound, InvalidState], join_tokens::create)
+        .method("joinTokens/list", "Join tokens, without their secrets", &[NotFound], join_tokens::list)
+        .method("joinTokens/revoke", "Let nobody in with a join token any more", &[NotFound], join_tokens::revoke)
+        .method("gateways/enrol", "Let one gateway enrol, once", &[Conflict], gateways::enrol)
+        .method("gateways/join", "Make a gateway of a key that shows an enrolment token", &[], gateways::join)
+        .method("gateways/list", "Every gateway", &[], gateways::list)
+        .method("gateways/remove", "End a gateway's membership", &[NotFound], gateways::remove)
+        .method("tokens/create", "Make an API token", &[], tokens::create)
+        .method("tokens/list", "API tokens, without their secrets", &[], tokens::list)
+        .method("tokens/revoke", "Take an API token back", &[NotFound, InvalidState], tokens::revoke)
+        .method("events/list", "What happened", &[], events::list)
+        .method("webhooks/create", "Send a tenant's events somewhere", &[], webhooks::create)
+        .method("webhooks/list", "Where a tenant's events are sent", &[], webhooks::list)
+        .method("webhooks/delete", "Send no more events there", &[NotFound], webhooks::delete)
+        .method("webhooks/deliveries", "How a webhook's deliveries stand", &[NotFound], webhooks::deliveries)
+        .stream::<Event, _, _, _, _>("events/watch", "What happens, as server-sent events", events::watch)
 }

@@ -14,7 +14,7 @@ mod forecast;
 mod gate;
 mod hold;
 mod late;
-mod limits;
+pub(crate) mod limits;
 mod operator;
 mod plan;
 mod settle;

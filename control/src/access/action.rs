@@ -39,6 +39,15 @@ impl Action {
         }
     }
 
+    /// What it is done to, as questions name it.
+    pub(crate) fn resource(self) -> &'static str {
+        match self {
+            Self::FleetAdmin => "compute-fleet/global",
+            Self::PoolRead | Self::PoolAdmin => "compute-pool/<id>",
+            Self::TenantAdmin => "compute-tenant/<id>",
+        }
+    }
+
     /// Whether holding this action's permission is enough for `wanted`.
     pub(super) fn covers(self, wanted: Self) -> bool {
         self == wanted || (self, wanted) == (Self::PoolAdmin, Self::PoolRead)

@@ -25,6 +25,17 @@ pub(crate) enum Resource<'a> {
     Tenant(&'a TenantId),
 }
 
+impl<'a> Resource<'a> {
+    /// What of a tenant an action is done to: all of that kind.
+    pub(crate) fn of_tenant(action: Action, tenant: &'a TenantId) -> Self {
+        match action {
+            Action::FleetAdmin => Self::Fleet,
+            Action::PoolRead | Action::PoolAdmin => Self::Pool(tenant, None),
+            Action::TenantAdmin => Self::Tenant(tenant),
+        }
+    }
+}
+
 impl fmt::Display for Resource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

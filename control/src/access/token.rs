@@ -35,10 +35,10 @@ use crate::{
 pub(crate) use first::{FirstToken, ensure_first};
 
 /// Longer names would not fit into tables.
-const SUBJECT_CHARS_MAX: usize = 128;
+pub(crate) const SUBJECT_CHARS_MAX: usize = 128;
 
 /// A token that works for longer may as well have no end.
-const LIFE_SECONDS_MAX: f64 = 365.0 * 24.0 * 3600.0;
+pub(crate) const LIFE_SECONDS_MAX: f64 = 365.0 * 24.0 * 3600.0;
 
 /// How old the time of a token's last use may get before it is written again: a call is no write, but for one an hour.
 const USE_KEPT_EVERY: Duration = Duration::from_secs(60 * 60);

@@ -20,7 +20,6 @@ pub(crate) struct ListEvents {
     pub after: Option<u64>,
     /// At most so many, 1 to 1000; 100 where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
     /// Of these types only, such as `rollout.paused`; `rollout.*` is all of a kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -176,7 +175,6 @@ pub(crate) struct ListDeliveries {
     pub webhook_id: WebhookId,
     /// At most so many, 1 to 1000; 100 where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
 }
 

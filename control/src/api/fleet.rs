@@ -218,7 +218,6 @@ pub(crate) struct ListNodes {
     pub after: Option<NodeId>,
     /// At most so many, 1 to 10000; all of them where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 10000)]
     pub limit: Option<u32>,
 }
 

@@ -9,16 +9,19 @@ pub(super) const OPEN_MAX: usize = 64;
 pub(super) const ENDED_MAX: u32 = 256;
 
 /// How long a command may wait to be begun: a moment to a month.
-pub(super) const LIFE: RangeInclusive<f64> = 1.0..=2_592_000.0;
+pub(crate) const LIFE: RangeInclusive<f64> = 1.0..=2_592_000.0;
 
 /// How long it may, where nobody says.
-pub(super) const LIFE_DEFAULT: Duration = Duration::from_secs(60 * 60);
+pub(crate) const LIFE_DEFAULT: Duration = Duration::from_secs(60 * 60);
 
 /// How long an upgrade may: it is made when its node is there, so that it hardly ever waits.
 pub(super) const UPGRADE_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Commands in one list.
 pub(super) const LIST_MAX: i64 = 100;
+
+/// Characters of a caller's key: an id and a few words.
+pub(crate) const KEY_CHARS_MAX: usize = 128;
 
 /// Commands that one transaction ends because their time is over.
 pub(super) const DUE_MAX: i64 = 256;

@@ -154,7 +154,7 @@ fn check(request: &CreateCommand) -> Result<(), CommandError> {
         return Ok(());
     };
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._~:/+=-".contains(&byte);
-    if key.is_empty() || key.len() > 128 || !key.bytes().all(allowed) {
+    if key.is_empty() || key.len() > limits::KEY_CHARS_MAX || !key.bytes().all(allowed) {
         return Err(CommandError::Key);
     }
     if key.starts_with("rollout:") {

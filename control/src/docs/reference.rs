@@ -8,7 +8,7 @@ mod model;
 
 use std::fmt::Write as _;
 
-use model::{Document, Operation, Schema};
+use model::{Document, Field, Operation, Schema};
 
 const HEAD: &str = "# API\n\n\
 Every method is `POST /api/compute/<group>/<method>` with one JSON object in and one out. This page is made from the \
@@ -29,7 +29,7 @@ An answer that is no success carries one object, with a word for programs, a sen
 | code | status | what to do |\n| --- | --- | --- |\n\
 | `INVALID_INPUT` | 400 | mend the field that `details.field` names; `details.rule` says how |\n\
 | `UNAUTHENTICATED` | 401 | send a token that exists and has not been revoked |\n\
-| `ACCESS_DENIED` | 403 | use a token with the permission that `details` names |\n\
+| `ACCESS_DENIED` | 403 | use a token with a permission that the method names below |\n\
 | `NOT_FOUND` | 404 | look at the id, and at the tenant: others' ids do not exist for you |\n\
 | `CONFLICT` | 409 | something else has the place; `details` names it |\n\
 | `INVALID_STATE` | 409 | look at the thing's state first: it cannot do this from there |\n\
@@ -79,7 +79,11 @@ fn show(
     (path, method): (&str, &str),
     operation: &Operation,
 ) {
-    let name = operation.name().unwrap_or(path);
+    // What is no method is known by its path.
+    let name = match operation.group() {
+        "" => path,
+        _ => operation.name().unwrap_or(path),
+    };
     line(page, &format!("### {name}\n"));
     line(
         page,
@@ -143,15 +147,23 @@ fn show_type(page: &mut String, document: &Document, name: &str, schema: &Schema
 fn fields(page: &mut String, document: &Document, schema: &Schema) {
     page.push_str("| field | kind | | about |\n| --- | --- | --- | --- |\n");
     for field in document.fields(schema) {
-        let must = if field.required { "always" } else { "" };
         let about = cell(field.schema.about().unwrap_or_default());
         let kind = kind(field.schema);
         line(
             page,
-            &format!("| `{}` | {kind} | {must} | {about} |", field.name),
+            &format!("| `{}` | {kind} | {} | {about} |", field.name, must(&field)),
         );
     }
     page.push('\n');
+}
+
+/// Whether a field is there, and what counts where it is not.
+fn must(field: &Field<'_>) -> String {
+    match (field.required, &field.schema.default) {
+        (true, _) => "always".to_owned(),
+        (false, Some(default)) => format!("default `{default}`"),
+        (false, None) => String::new(),
+    }
 }
 
 /// What a value is, in words.
@@ -168,7 +180,8 @@ fn kind(schema: &Schema) -> String {
         return format!("one of {}", words.join(", "));
     }
     if let Some(items) = &schema.items {
-        return format!("list of {}", kind(items));
+        let most = schema.max_items.map(|most| format!(" at most {most}"));
+        return format!("list of{} {}", most.unwrap_or_default(), kind(items));
     }
     if schema.values().is_some() {
         return "object of texts".to_owned();
@@ -184,13 +197,22 @@ fn kind(schema: &Schema) -> String {
         // A bar would end the table's cell.
         let _written = write!(kind, " like `{}`", pattern.replace('|', "\\|"));
     }
-    match (&schema.minimum, &schema.maximum) {
-        (Some(least), Some(most)) => kind.push_str(&format!(", {least} to {most}")),
-        (Some(least), None) => kind.push_str(&format!(", at least {least}")),
-        (None, Some(most)) => kind.push_str(&format!(", at most {most}")),
-        (None, None) => {}
-    }
+    kind.push_str(&bounds(schema));
     kind
+}
+
+fn bounds(schema: &Schema) -> String {
+    if let Some(most) = schema.max_length {
+        return format!(" of at most {most} characters");
+    }
+    match (&schema.minimum, &schema.exclusive_minimum, &schema.maximum) {
+        (Some(least), _, Some(most)) => format!(", {least} to {most}"),
+        (Some(least), _, None) => format!(", at least {least}"),
+        (None, Some(least), Some(most)) => format!(", above {least} and at most {most}"),
+        (None, Some(least), None) => format!(", above {least}"),
+        (None, None, Some(most)) => format!(", at most {most}"),
+        (None, None, None) => String::new(),
+    }
 }
 
 fn link(name: &str) -> String {

@@ -5,7 +5,7 @@
 use thiserror::Error;
 
 /// More is a list of everything.
-const TYPES_MAX: usize = 50;
+pub(crate) const TYPES_MAX: usize = 50;
 
 /// No type is longer.
 const TYPE_CHARS_MAX: usize = 64;

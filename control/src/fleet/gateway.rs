@@ -29,7 +29,7 @@ use crate::{
     event::outbox::{Draft, publish},
 };
 
-const NAME_CHARS_MAX: usize = 63;
+pub(crate) const NAME_CHARS_MAX: usize = 63;
 
 /// Time enough to carry the token to the gateway's machine.
 const TOKEN_LIFE: Duration = Duration::from_secs(24 * 60 * 60);

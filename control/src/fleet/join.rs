@@ -32,10 +32,10 @@ use crate::{
     event::outbox::{Draft, publish},
 };
 
-const USES_MAX: u32 = 100_000;
+pub(crate) const USES_MAX: u32 = 100_000;
 
 /// A year: longer than any sensible installation goes on.
-const EXPIRY_SECONDS_MAX: f64 = 365.0 * 24.0 * 3600.0;
+pub(crate) const EXPIRY_SECONDS_MAX: f64 = 365.0 * 24.0 * 3600.0;
 
 /// Why a token is not made, or a node does not join.
 #[derive(Debug, Error)]

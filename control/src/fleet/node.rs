@@ -56,7 +56,7 @@ WHERE n.removed_at IS NULL AND n.tenant = $1
   AND ($2 IS NULL OR n.pool_id = $2) AND n.id > $3 ORDER BY n.id LIMIT $4";
 
 /// Nodes of one page: some megabytes.
-const PAGE_MAX: u32 = 10_000;
+pub(crate) const PAGE_MAX: u32 = 10_000;
 
 /// The tenant's nodes, or those of one pool; a page of them where a limit is given.
 pub(crate) async fn list(db: &Db, request: &ListNodes) -> Result<Nodes, NodeError> {

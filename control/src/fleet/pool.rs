@@ -23,7 +23,7 @@ use crate::{
     fleet::late,
 };
 
-const NAME_CHARS_MAX: usize = 100;
+pub(crate) const NAME_CHARS_MAX: usize = 100;
 
 /// Why a pool is not made, changed or found.
 #[derive(Debug, Error)]

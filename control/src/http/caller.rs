@@ -1,6 +1,6 @@
 //! Who calls, and whether he may.
 
-use std::time::Duration;
+use std::{marker::PhantomData, time::Duration};
 
 use axum::{
     extract::FromRequestParts,
@@ -9,11 +9,11 @@ use axum::{
 
 use zeroize::Zeroizing;
 
-use super::{Shared, error::Refusal, quota::Origin};
+use super::{Shared, error::Refusal, permit::Permit, quota::Origin};
 use crate::{
     access::{
         action::Action,
-        decide::Resource,
+        decide::{Denied, Resource},
         token::{self, Subject, TokenError},
     },
     api::error::{Code, ErrorObject},
@@ -25,14 +25,16 @@ use crate::{
 /// keeps its callers for much longer.
 pub(super) const DATABASE_PATIENCE: Duration = Duration::from_secs(3);
 
-/// The holder of a valid API token. Extracted before the body: strangers' bodies are not read.
-pub(super) struct Caller {
+/// The holder of a valid API token, who wants to do what `P` permits. Extracted before the body: strangers' bodies are
+/// not read.
+pub(super) struct Caller<P> {
     subject: Subject,
     token: Zeroizing<String>,
     app: Shared,
+    permit: PhantomData<P>,
 }
 
-impl Caller {
+impl<P: Permit> Caller<P> {
     /// The actor in events.
     pub(super) fn name(&self) -> &str {
         &self.subject.name
@@ -44,13 +46,37 @@ impl Caller {
         subject.is_ok_and(|subject| subject == self.subject)
     }
 
-    /// Goes on only if the caller may.
-    pub(super) async fn may(&self, action: Action, resource: Resource<'_>) -> Result<(), Refusal> {
+    /// Goes on only if the caller may do this to the resource.
+    pub(super) async fn may(&self, resource: Resource<'_>) -> Result<(), Refusal> {
+        self.may_one(|_| resource).await.map(drop)
+    }
+
+    /// Goes on only if the caller may do one of these things, each to its resource; gives the first that he may.
+    pub(super) async fn may_one<'a>(
+        &self,
+        on: impl Fn(Action) -> Resource<'a>,
+    ) -> Result<Action, Refusal> {
+        let mut refused = Denied::Undecided;
+        for &action in P::ANY_OF {
+            match self.app.may(&self.subject, action, on(action)).await {
+                Ok(()) => return Ok(action),
+                Err(denied) => refused = denied,
+            }
+        }
+        Err(refused.into())
+    }
+
+    /// Goes on only if the caller may do something else besides, which the call hands on.
+    pub(super) async fn may_also(
+        &self,
+        action: Action,
+        resource: Resource<'_>,
+    ) -> Result<(), Refusal> {
         Ok(self.app.may(&self.subject, action, resource).await?)
     }
 }
 
-impl FromRequestParts<Shared> for Caller {
+impl<P: Permit> FromRequestParts<Shared> for Caller<P> {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Refusal> {
@@ -65,6 +91,7 @@ impl FromRequestParts<Shared> for Caller {
                 subject,
                 token: text.into(),
                 app: Shared::clone(app),
+                permit: PhantomData,
             }),
             Err(error @ TokenError::Unknown) => {
                 let Ok(from) = Origin::from_request_parts(parts, app).await;

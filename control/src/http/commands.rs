@@ -1,11 +1,17 @@
 //! `commands.*`
 
 use axum::{Json, extract::State};
-use bc_protocol::id::{NodeId, TenantId};
+use bc_protocol::id::{NodeId, PoolId, TenantId};
 
-use super::{Shared, caller::Caller, error::Refusal, input::Input};
+use super::{
+    Shared,
+    caller::Caller,
+    error::Refusal,
+    input::Input,
+    permit::{Permit, PoolAdmin, PoolRead},
+};
 use crate::{
-    access::{action::Action, decide::Resource},
+    access::decide::Resource,
     api::command::{Command, Commands, CreateCommand, ListCommands, OneCommand},
     clock::Moment,
     command::store::{self, CommandError},
@@ -13,11 +19,13 @@ use crate::{
 
 pub(super) async fn create(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<PoolAdmin>,
     Input(request): Input<CreateCommand>,
 ) -> Result<Json<Command>, Refusal> {
     let node = (&request.tenant_id, &request.node_id);
-    may(&app, &caller, Action::PoolAdmin, node).await?;
+    may(&app, &caller, node)
+        .await?
+        .ok_or(CommandError::NoNode)?;
     let services = &app.services;
     let command = store::create(&services.db, caller.name(), &request, Moment::now()).await?;
     services.tell_commanded(vec![command.node_id.clone()]);
@@ -27,14 +35,15 @@ pub(super) async fn create(
 
 pub(super) async fn list(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<PoolRead>,
     Input(request): Input<ListCommands>,
 ) -> Result<Json<Commands>, Refusal> {
     match &request.node_id {
-        Some(node) => may(&app, &caller, Action::PoolRead, (&request.tenant_id, node)).await?,
+        // What a removed node did can be looked at.
+        Some(node) => drop(may(&app, &caller, (&request.tenant_id, node)).await?),
         None => {
             let pools = Resource::Pool(&request.tenant_id, None);
-            caller.may(Action::PoolRead, pools).await?;
+            caller.may(pools).await?;
         }
     }
     let commands = store::list(&app.services.db, &request).await?;
@@ -43,7 +52,7 @@ pub(super) async fn list(
 
 pub(super) async fn get(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<PoolRead>,
     Input(request): Input<OneCommand>,
 ) -> Result<Json<Command>, Refusal> {
     let tenant = &request.tenant_id;
@@ -51,32 +60,21 @@ pub(super) async fn get(
         Ok(command) => command,
         Err(error) => {
             // Whoever may not look at all does not learn what is not there.
-            caller
-                .may(Action::PoolRead, Resource::Pool(tenant, None))
-                .await?;
+            caller.may(Resource::Pool(tenant, None)).await?;
             return Err(error.into());
         }
     };
-    may(&app, &caller, Action::PoolRead, (tenant, &command.node_id)).await?;
+    may(&app, &caller, (tenant, &command.node_id)).await?;
     Ok(Json(command))
 }
 
-/// Goes on only if the caller may do this to the node's pool. A node that is not there is in none.
-async fn may(
+/// Goes on only if the caller may do this to the node's pool, and gives that. A node that is not there is in none.
+async fn may<P: Permit>(
     app: &Shared,
-    caller: &Caller,
-    action: Action,
+    caller: &Caller<P>,
     (tenant, node): (&TenantId, &NodeId),
-) -> Result<(), Refusal> {
+) -> Result<Option<PoolId>, Refusal> {
     let pool = store::pool_of(&app.services.db, tenant, node).await?;
-    caller
-        .may(action, Resource::Pool(tenant, pool.as_ref()))
-        .await?;
-    match (pool, action) {
-        (None, Action::PoolAdmin) => Err(CommandError::NoNode.into()),
-        // What a removed node did can be looked at.
-        (Some(_), _) | (None, Action::PoolRead | Action::FleetAdmin | Action::TenantAdmin) => {
-            Ok(())
-        }
-    }
+    caller.may(Resource::Pool(tenant, pool.as_ref())).await?;
+    Ok(pool)
 }

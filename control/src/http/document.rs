@@ -2,21 +2,27 @@
 //!
 //! Takes methods one after another with the types that they carry, gives one JSON text. Knows no handler and no rule.
 
+mod bounds;
+mod flat;
+
 use std::collections::BTreeMap;
 
 use utoipa::{
     ToSchema,
     openapi::{
         ContentBuilder, HttpMethod, InfoBuilder, OpenApiBuilder, PathItem, Paths, Ref, RefOr,
-        Required, ResponseBuilder, ResponsesBuilder,
-        path::{OperationBuilder, PathItemBuilder},
+        Required, ResponseBuilder, ResponsesBuilder, ServerBuilder,
+        path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItemBuilder},
         request_body::RequestBodyBuilder,
-        schema::{ComponentsBuilder, Schema},
+        schema::{ComponentsBuilder, ObjectBuilder, Schema, Type},
         security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
     },
 };
 
-use crate::api::error::{Code, ErrorBody};
+use crate::{
+    access::action::Action,
+    api::error::{Code, ErrorBody},
+};
 
 /// What the paths of methods begin with.
 pub(super) const METHODS: &str = "/api/compute/";
@@ -30,8 +36,8 @@ const ABOUT: &str = "Registry of releases, planner of rollouts, and the fleet th
 /// Who may call a method.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Access {
-    /// Whoever holds an API token that allows it.
-    ApiToken,
+    /// Whoever holds an API token with one of these permissions.
+    ApiToken(&'static [Action]),
     /// Whoever holds a token made for this one purpose.
     OneUseToken,
     /// Anybody: the request speaks for itself.
@@ -39,37 +45,52 @@ pub(super) enum Access {
 }
 
 impl Access {
-    fn sentence(self) -> &'static str {
+    pub(super) fn sentence(self) -> String {
         match self {
-            Self::ApiToken => "Needs an API token that allows it.",
-            Self::OneUseToken => "Needs a join token or an enrolment token.",
-            Self::Anybody => "Needs no token: the request is signed itself.",
+            Self::ApiToken(any_of) => {
+                let each = any_of
+                    .iter()
+                    .map(|action| format!("`{action}` on `{}`", action.resource()));
+                let each: Vec<String> = each.collect();
+                format!("Needs an API token with {}.", each.join(", or "))
+            }
+            Self::OneUseToken => "Needs a join token or an enrolment token.".to_owned(),
+            Self::Anybody => "Needs no token: the request is signed itself.".to_owned(),
         }
     }
 
-    fn security(self) -> SecurityRequirement {
+    /// One requirement for each permission that is enough. What a bearer token must allow stands as its roles.
+    pub(super) fn security(self) -> Vec<SecurityRequirement> {
         match self {
-            Self::ApiToken | Self::OneUseToken => SecurityRequirement::new(BEARER, [""; 0]),
-            Self::Anybody => SecurityRequirement::default(),
+            Self::ApiToken(any_of) => any_of
+                .iter()
+                .map(|action| SecurityRequirement::new(BEARER, [action.word()]))
+                .collect(),
+            Self::OneUseToken => vec![SecurityRequirement::new(BEARER, [""; 0])],
+            Self::Anybody => vec![SecurityRequirement::default()],
         }
     }
 
     /// What every method of this kind may answer beside its own refusals.
-    fn codes(self) -> &'static [Code] {
-        const NAMED: [Code; 10] = [
+    pub(super) fn codes(self) -> &'static [Code] {
+        const SAID: [Code; 6] = [
             Code::InvalidInput,
             Code::Unauthenticated,
             Code::AccessDenied,
-            Code::NotFound,
-            Code::Conflict,
-            Code::InvalidState,
             Code::QuotaExceeded,
-            Code::Unsupported,
+            Code::Internal,
+            Code::Unavailable,
+        ];
+        const SIGNED: [Code; 5] = [
+            Code::InvalidInput,
+            Code::AccessDenied,
+            Code::QuotaExceeded,
             Code::Internal,
             Code::Unavailable,
         ];
         match self {
-            Self::ApiToken | Self::OneUseToken | Self::Anybody => &NAMED,
+            Self::ApiToken(_) | Self::OneUseToken => &SAID,
+            Self::Anybody => &SIGNED,
         }
     }
 }
@@ -82,13 +103,35 @@ pub(super) struct Described {
     asked: String,
     given: String,
     content: &'static str,
+    refusals: &'static [Code],
+    parameters: Vec<Parameter>,
     schemas: Schemas,
 }
 
 impl Described {
-    /// The same, with many answers one after another.
+    /// The same, with many answers one after another, from behind the one that the caller has seen last.
     pub(super) fn streamed(mut self) -> Self {
         self.content = "text/event-stream";
+        let last_seen = ParameterBuilder::new()
+            .name("Last-Event-ID")
+            .parameter_in(ParameterIn::Header)
+            .required(Required::False)
+            .description(Some(
+                "The `id:` line of the last message that came, which is its event's `position`: the stream goes on \
+                 behind it. It counts more than `after`.",
+            ))
+            .schema(Some(
+                ObjectBuilder::new()
+                    .schema_type(Type::Integer)
+                    .minimum(Some(0)),
+            ));
+        self.parameters.push(last_seen.build());
+        self
+    }
+
+    /// The same, with what this method refuses beside what each of its kind does.
+    pub(super) fn refusing(mut self, refusals: &'static [Code]) -> Self {
+        self.refusals = refusals;
         self
     }
 
@@ -101,6 +144,8 @@ impl Described {
             asked: A::name().into_owned(),
             given: G::name().into_owned(),
             content: "application/json",
+            refusals: &[],
+            parameters: Vec::new(),
             schemas,
         }
     }
@@ -134,6 +179,8 @@ impl Document {
             asked,
             given,
             content,
+            refusals,
+            parameters,
             schemas,
         } = described;
         self.schemas.extend(schemas);
@@ -150,14 +197,14 @@ impl Document {
             .summary(Some(summary))
             .description(Some(access.sentence()))
             .operation_id(Some(path.replace('/', ".")))
-            .security(access.security())
+            .securities(Some(access.security()))
             .request_body(Some(body))
             .response("200", done);
-        for (status, codes) in by_status(access.codes()) {
-            let refused = ResponseBuilder::new()
-                .description(codes.join(", "))
-                .content("application/json", refers_to("ErrorBody"));
-            operation = operation.response(status.to_string(), refused);
+        if !parameters.is_empty() {
+            operation = operation.parameters(Some(parameters));
+        }
+        for (status, refused) in refused(&[access.codes(), refusals].concat()) {
+            operation = operation.response(status, refused);
         }
         let item = PathItem::new(HttpMethod::Post, operation);
         self.other(&format!("{METHODS}{path}"), item);
@@ -168,6 +215,13 @@ impl Document {
         self.paths.paths.insert(path.to_owned(), described);
     }
 
+    /// Adds a type that something else names.
+    pub(super) fn add_type<T: ToSchema>(&mut self) {
+        let mut schemas = Schemas::new();
+        collect::<T>(&mut schemas);
+        self.schemas.extend(schemas);
+    }
+
     /// The paths of all methods.
     pub(super) fn methods(&self) -> impl Iterator<Item = &str> {
         self.paths
@@ -176,7 +230,10 @@ impl Document {
             .filter_map(|path| path.strip_prefix(METHODS))
     }
 
-    pub(super) fn text(self) -> String {
+    /// The description of a service that is reached at `base`.
+    pub(super) fn text(mut self, base: &str) -> String {
+        flat::flatten(&mut self.schemas);
+        let server = ServerBuilder::new().url(base).build();
         let bearer = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
             .description(Some(
@@ -194,11 +251,15 @@ impl Document {
             .build();
         let document = OpenApiBuilder::new()
             .info(info)
+            .servers(Some([server]))
             .paths(self.paths)
             .components(Some(components))
             .build();
         // Texts, numbers and ordered maps always have a JSON form.
-        document.to_json().unwrap_or_default()
+        let mut document = serde_json::to_value(document).unwrap_or_default();
+        let lost = bounds::apply(&mut document);
+        debug_assert!(lost.is_empty(), "fields that are not there: {lost:?}");
+        document.to_string()
     }
 }
 
@@ -208,17 +269,25 @@ fn refers_to(schema: &str) -> utoipa::openapi::Content {
         .build()
 }
 
-/// Two codes may share a status.
-fn by_status(codes: &[Code]) -> BTreeMap<u16, Vec<&'static str>> {
+/// The answers that carry these codes, by status: two codes may share one.
+pub(super) fn refused(codes: &[Code]) -> Vec<(String, ResponseBuilder)> {
     let mut found = BTreeMap::<u16, Vec<&str>>::new();
     for code in codes {
         found.entry(code.status()).or_default().push(code.word());
     }
+    let answer = |words: Vec<&str>| {
+        ResponseBuilder::new()
+            .description(words.join(", "))
+            .content("application/json", refers_to("ErrorBody"))
+    };
     found
+        .into_iter()
+        .map(|(status, words)| (status.to_string(), answer(words)))
+        .collect()
 }
 
 /// A path of its own kind: what it is for, and what its good answer is.
-pub(super) fn read_only(summary: &str, kinds: &[(u16, &str, &str)]) -> PathItem {
+pub(super) fn read_only(id: &str, summary: &str, kinds: &[(u16, &str, &str)]) -> PathItem {
     let mut responses = ResponsesBuilder::new();
     for (status, content, about) in kinds {
         let mut response = ResponseBuilder::new().description(*about);
@@ -229,6 +298,7 @@ pub(super) fn read_only(summary: &str, kinds: &[(u16, &str, &str)]) -> PathItem 
     }
     let operation = OperationBuilder::new()
         .summary(Some(summary))
+        .operation_id(Some(id))
         .security(SecurityRequirement::default())
         .responses(responses.build());
     PathItemBuilder::new()

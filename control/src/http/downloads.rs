@@ -8,17 +8,27 @@ use axum::{
     response::Response,
 };
 
-use utoipa::openapi::{
-    HttpMethod, PathItem, ResponseBuilder,
-    path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItemBuilder},
-    schema::{ObjectBuilder, Type},
-    security::SecurityRequirement,
+use utoipa::{
+    ToSchema as _,
+    openapi::{
+        ContentBuilder, HttpMethod, KnownFormat, PathItem, Ref, Required, ResponseBuilder,
+        SchemaFormat,
+        path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItemBuilder},
+        request_body::RequestBodyBuilder,
+        schema::{ObjectBuilder, Type},
+        security::SecurityRequirement,
+    },
 };
 
-use super::{Refusal, Shared, caller::Caller};
+use super::{
+    Refusal, Shared,
+    caller::Caller,
+    document::{Access, refused},
+    permit::{FleetAdmin, Permit as _},
+};
 use crate::{
-    access::{action::Action, decide::Resource},
-    api::release::Published,
+    access::decide::Resource,
+    api::{error::Code, release::Published},
     clock::Moment,
     downloads::{DownloadError, answer},
     release::store,
@@ -49,11 +59,11 @@ pub(super) async fn serve(
 /// `PUT` of one binary: taken if it is the one that the registered release lists, whoever sends it.
 pub(super) async fn publish(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<FleetAdmin>,
     Path((version, platform)): Path<(String, String)>,
     body: Body,
 ) -> Result<Json<Published>, Refusal> {
-    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    caller.may(Resource::Fleet).await?;
     let downloads = app.downloads.as_ref().ok_or(DownloadError::Elsewhere)?;
     let services = &app.services;
     let named = (version.as_str(), platform.as_str());
@@ -89,22 +99,49 @@ pub(super) fn described() -> PathItem {
             bytes("No registered release lists it, or nobody has published it yet."),
         )
         .response("416", bytes("The file has no such range."));
-    let upload = OperationBuilder::new()
-        .tag("downloads")
-        .summary(Some("Put a binary where it is served from"))
-        .description(Some(
-            "Needs an API token that allows it. Taken only if it is the one that the registered release lists.",
-        ))
-        .operation_id(Some("downloads.put"))
-        .security(SecurityRequirement::new("bearer", [""; 0]))
-        .parameters(Some([parameter("version"), parameter("platform")]))
-        .response("200", bytes("It is served from now on."))
-        .response("400", bytes("It is another file."))
-        .response("404", bytes("No registered release lists it."));
     PathItemBuilder::new()
         .operation(HttpMethod::Get, operation)
-        .operation(HttpMethod::Put, upload)
+        .operation(HttpMethod::Put, upload())
         .build()
+}
+
+fn upload() -> OperationBuilder {
+    let access = Access::ApiToken(FleetAdmin::ANY_OF);
+    let about = format!(
+        "{} Taken only if it is the one that the registered release lists.",
+        access.sentence()
+    );
+    let file = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Binary)));
+    let body = RequestBodyBuilder::new()
+        .description(Some("The binary's bytes."))
+        .content(
+            "application/octet-stream",
+            ContentBuilder::new().schema(Some(file)).build(),
+        )
+        .required(Some(Required::True));
+    let mut operation = OperationBuilder::new()
+        .tag("downloads")
+        .summary(Some("Put a binary where it is served from"))
+        .description(Some(about))
+        .operation_id(Some("downloads.put"))
+        .securities(Some(access.security()))
+        .parameters(Some([parameter("version"), parameter("platform")]))
+        .request_body(Some(body.build()))
+        .response("200", described_by(&Published::name()));
+    let own = [Code::NotFound, Code::Conflict, Code::Unsupported];
+    for (status, answer) in refused(&[access.codes(), &own].concat()) {
+        operation = operation.response(status, answer);
+    }
+    operation
+}
+
+fn described_by(schema: &str) -> ResponseBuilder {
+    let content = ContentBuilder::new()
+        .schema(Some(Ref::from_schema_name(schema)))
+        .build();
+    bytes("It is served from now on.").content("application/json", content)
 }
 
 fn parameter(name: &str) -> Parameter {

@@ -70,15 +70,6 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Nothing answers at this path.
-pub(super) async fn no_such_method() -> Refusal {
-    ErrorObject::new(
-        Code::NotFound,
-        "expected POST /api/compute/<group>/<method> with a known group and method, found something else",
-    )
-    .into()
-}
-
 /// A bug of ours, which must not take the connection with it.
 pub(super) fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     let found = panic

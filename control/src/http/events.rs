@@ -12,7 +12,9 @@ use axum::{
     },
 };
 
-use super::{Shared, caller::Caller, error::Refusal, input::Input};
+use bc_protocol::id::TenantId;
+
+use super::{Shared, caller::Caller, error::Refusal, input::Input, permit::EventRead};
 use crate::{
     access::{action::Action, decide::Resource},
     api::{
@@ -27,10 +29,10 @@ use crate::{
 };
 
 /// A page of this many is some hundred kilobytes.
-const EVENTS_MAX: u32 = 1000;
+pub(super) const EVENTS_MAX: u32 = 1000;
 
 /// Where nothing is said.
-const EVENTS_DEFAULT: u32 = 100;
+pub(super) const EVENTS_DEFAULT: u32 = 100;
 
 /// Between signs of life: proxies close connections that are silent for a minute.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -39,7 +41,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 pub(super) async fn list(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<EventRead>,
     Input(request): Input<ListEvents>,
 ) -> Result<Json<Events>, Refusal> {
     let reader = reader(&caller, &request.tenant_id).await?;
@@ -64,7 +66,7 @@ pub(super) async fn list(
 
 pub(super) async fn watch(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<EventRead>,
     headers: HeaderMap,
     Input(request): Input<WatchEvents>,
 ) -> Result<Response, Refusal> {
@@ -121,24 +123,18 @@ pub(super) async fn watch(
     Ok(answer)
 }
 
-async fn newest(
-    db: &crate::db::Db,
-    tenant: &bc_protocol::id::TenantId,
-) -> Result<u64, sqlx::Error> {
+async fn newest(db: &crate::db::Db, tenant: &TenantId) -> Result<u64, sqlx::Error> {
     let mut conn = db.reader().begin().await?;
     read::newest_position(&mut conn, tenant).await
 }
 
 /// As whom the caller reads a tenant's events.
-async fn reader(caller: &Caller, tenant: &bc_protocol::id::TenantId) -> Result<Reader, Refusal> {
-    let admin = caller.may(Action::TenantAdmin, Resource::Tenant(tenant));
-    if admin.await.is_ok() {
-        return Ok(Reader::Administrator);
+async fn reader(caller: &Caller<EventRead>, tenant: &TenantId) -> Result<Reader, Refusal> {
+    let held = caller.may_one(|action| Resource::of_tenant(action, tenant));
+    match held.await? {
+        Action::TenantAdmin => Ok(Reader::Administrator),
+        Action::PoolRead | Action::PoolAdmin | Action::FleetAdmin => Ok(Reader::Member),
     }
-    caller
-        .may(Action::PoolRead, Resource::Pool(tenant, None))
-        .await?;
-    Ok(Reader::Member)
 }
 
 fn filter(types: &[String]) -> Result<Filter, ErrorObject> {

@@ -7,9 +7,10 @@ use super::{
     caller::{Caller, OneUse},
     error::Refusal,
     input::Input,
+    permit::FleetAdmin,
 };
 use crate::{
-    access::{action::Action, decide::Resource},
+    access::decide::Resource,
     api::gateway::{
         EnrolGateway, Gateways, JoinGateway, JoinedGateway, ListGateways, NewGateway,
         RemoveGateway, RemovedGateway,
@@ -20,10 +21,10 @@ use crate::{
 
 pub(super) async fn enrol(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<FleetAdmin>,
     Input(request): Input<EnrolGateway>,
 ) -> Result<Json<NewGateway>, Refusal> {
-    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    caller.may(Resource::Fleet).await?;
     let gateway = gateway::enrol(&app.services.db, caller.name(), &request, Moment::now()).await?;
     Ok(Json(gateway))
 }
@@ -50,20 +51,20 @@ pub(super) async fn join(
 
 pub(super) async fn list(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<FleetAdmin>,
     Input(_request): Input<ListGateways>,
 ) -> Result<Json<Gateways>, Refusal> {
-    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    caller.may(Resource::Fleet).await?;
     let gateways = gateway::list(&app.services.db).await?;
     Ok(Json(Gateways { gateways }))
 }
 
 pub(super) async fn remove(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<FleetAdmin>,
     Input(request): Input<RemoveGateway>,
 ) -> Result<Json<RemovedGateway>, Refusal> {
-    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    caller.may(Resource::Fleet).await?;
     let services = &app.services;
     let (removed, nodes) =
         gateway::remove::remove(&services.db, caller.name(), &request, Moment::now()).await?;

@@ -2,9 +2,9 @@
 
 use axum::{Json, extract::State};
 
-use super::{Shared, caller::Caller, error::Refusal, input::Input};
+use super::{Shared, caller::Caller, error::Refusal, input::Input, permit::PoolAdmin};
 use crate::{
-    access::{action::Action, decide::Resource},
+    access::decide::Resource,
     api::{
         access::{JoinToken, JoinTokens, ListJoinTokens, OneJoinToken},
         fleet::{CreateJoinToken, NewJoinToken},
@@ -15,11 +15,11 @@ use crate::{
 
 pub(super) async fn create(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<PoolAdmin>,
     Input(request): Input<CreateJoinToken>,
 ) -> Result<Json<NewJoinToken>, Refusal> {
     let this = Resource::Pool(&request.tenant_id, Some(&request.pool_id));
-    caller.may(Action::PoolAdmin, this).await?;
+    caller.may(this).await?;
     let token =
         join::create_token(&app.services.db, caller.name(), &request, Moment::now()).await?;
     Ok(Json(token))
@@ -27,24 +27,24 @@ pub(super) async fn create(
 
 pub(super) async fn list(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<PoolAdmin>,
     Input(request): Input<ListJoinTokens>,
 ) -> Result<Json<JoinTokens>, Refusal> {
     let pools = Resource::Pool(&request.tenant_id, request.pool_id.as_ref());
-    caller.may(Action::PoolAdmin, pools).await?;
+    caller.may(pools).await?;
     let join_tokens = join_token::list(&app.services.db, &request).await?;
     Ok(Json(JoinTokens { join_tokens }))
 }
 
 pub(super) async fn revoke(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<PoolAdmin>,
     Input(request): Input<OneJoinToken>,
 ) -> Result<Json<JoinToken>, Refusal> {
     let db = &app.services.db;
     let pool = join_token::pool_of(db, &request).await?;
     let pool = Resource::Pool(&request.tenant_id, pool.as_ref());
-    caller.may(Action::PoolAdmin, pool).await?;
+    caller.may(pool).await?;
     let token = join_token::revoke(db, caller.name(), &request, Moment::now()).await?;
     Ok(Json(token))
 }

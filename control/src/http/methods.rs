@@ -7,6 +7,8 @@ use axum::{
     Json, Router,
     extract::State,
     handler::Handler,
+    http::HeaderMap,
+    response::Response,
     routing::{MethodRouter, post},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -17,7 +19,9 @@ use super::{
     caller::{Caller, OneUse, Visitor},
     document::{Access, Described, Document, METHODS},
     input::Input,
+    permit::Permit,
 };
+use crate::api::error::Code;
 
 /// Routes, and the description that grows with them.
 pub(super) struct Methods {
@@ -34,15 +38,18 @@ impl Methods {
     }
 
     /// `POST /api/compute/<path>`: one method of the API.
-    pub(super) fn method<M, Marker>(mut self, path: &str, summary: &str, method: M) -> Self
+    pub(super) fn method<M, Marker>(
+        mut self,
+        path: &str,
+        summary: &str,
+        refusals: &'static [Code],
+        method: M,
+    ) -> Self
     where
         M: Method<Marker>,
     {
-        self.document.method(
-            path,
-            summary,
-            Described::of::<M::Asked, M::Given>(M::ACCESS),
-        );
+        let described = Described::of::<M::Asked, M::Given>(M::ACCESS).refusing(refusals);
+        self.document.method(path, summary, described);
         self.router = self
             .router
             .route(&format!("{METHODS}{path}"), method.route());
@@ -50,15 +57,17 @@ impl Methods {
     }
 
     /// A method whose answer is a stream of events, each as its one type describes it.
-    pub(super) fn stream<A: ToSchema, E: ToSchema>(
-        mut self,
-        path: &str,
-        summary: &str,
-        route: MethodRouter<Shared>,
-    ) -> Self {
-        let described = Described::of::<A, E>(Access::ApiToken).streamed();
+    pub(super) fn stream<E, P, A, Fut, F>(mut self, path: &str, summary: &str, watch: F) -> Self
+    where
+        E: ToSchema,
+        P: Permit,
+        A: DeserializeOwned + ToSchema + Send + 'static,
+        Fut: Future<Output = Result<Response, Refusal>> + Send + 'static,
+        F: Fn(State<Shared>, Caller<P>, HeaderMap, Input<A>) -> Fut + Clone + Send + Sync + 'static,
+    {
+        let described = Described::of::<A, E>(Access::ApiToken(P::ANY_OF)).streamed();
         self.document.method(path, summary, described);
-        self.router = self.router.route(&format!("{METHODS}{path}"), route);
+        self.router = self.router.route(&format!("{METHODS}{path}"), post(watch));
         self
     }
 
@@ -74,14 +83,20 @@ impl Methods {
         self
     }
 
+    /// A type that only such a description names.
+    pub(super) fn with_type<T: ToSchema>(mut self) -> Self {
+        self.document.add_type::<T>();
+        self
+    }
+
     /// The methods so far.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.document.methods()
     }
 
-    /// The routes, and the text that describes them.
-    pub(super) fn finish(self) -> (Router<Shared>, String) {
-        (self.router, self.document.text())
+    /// The routes, and the text that describes them to those who reach them at `base`.
+    pub(super) fn finish(self, base: &str) -> (Router<Shared>, String) {
+        (self.router, self.document.text(base))
     }
 }
 
@@ -97,16 +112,17 @@ pub(super) trait Method<Marker> {
     fn route(self) -> MethodRouter<Shared>;
 }
 
-impl<F, Fut, A, G> Method<(Caller, A, G, Fut)> for F
+impl<F, Fut, P, A, G> Method<(Caller<P>, A, G, Fut)> for F
 where
-    F: Fn(State<Shared>, Caller, Input<A>) -> Fut + Clone + Send + Sync + 'static,
+    F: Fn(State<Shared>, Caller<P>, Input<A>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<Json<G>, Refusal>> + Send + 'static,
+    P: Permit,
     A: DeserializeOwned + ToSchema + Send + 'static,
     G: Serialize + ToSchema + 'static,
 {
     type Asked = A;
     type Given = G;
-    const ACCESS: Access = Access::ApiToken;
+    const ACCESS: Access = Access::ApiToken(P::ANY_OF);
 
     fn route(self) -> MethodRouter<Shared> {
         route(self)

@@ -8,9 +8,10 @@ use super::{
     caller::{Caller, OneUse, Visitor},
     error::Refusal,
     input::Input,
+    permit::{Permit, PoolAdmin, PoolRead},
 };
 use crate::{
-    access::{action::Action, decide::Resource},
+    access::decide::Resource,
     api::fleet::{
         JoinNode, JoinedNode, ListNodes, Node, Nodes, OneNode, RemovedNode, RenewNode, UpdateNode,
     },
@@ -58,42 +59,30 @@ pub(super) async fn renew(
 
 pub(super) async fn list(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<PoolRead>,
     Input(request): Input<ListNodes>,
 ) -> Result<Json<Nodes>, Refusal> {
     let pools = Resource::Pool(&request.tenant_id, request.pool_id.as_ref());
-    caller.may(Action::PoolRead, pools).await?;
+    caller.may(pools).await?;
     Ok(Json(node::list(&app.services.db, &request).await?))
 }
 
 pub(super) async fn get(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<PoolRead>,
     Input(request): Input<OneNode>,
 ) -> Result<Json<Node>, Refusal> {
-    may(
-        &app,
-        &caller,
-        Action::PoolRead,
-        (&request.tenant_id, &request.node_id),
-    )
-    .await?;
+    may(&app, &caller, (&request.tenant_id, &request.node_id)).await?;
     let node = node::get(&app.services.db, &request.tenant_id, &request.node_id).await?;
     Ok(Json(node))
 }
 
 pub(super) async fn update(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<PoolAdmin>,
     Input(request): Input<UpdateNode>,
 ) -> Result<Json<Node>, Refusal> {
-    may(
-        &app,
-        &caller,
-        Action::PoolAdmin,
-        (&request.tenant_id, &request.node_id),
-    )
-    .await?;
+    may(&app, &caller, (&request.tenant_id, &request.node_id)).await?;
     let db = &app.services.db;
     let node = change::update(db, caller.name(), &request, Moment::now()).await?;
     // A node that went into maintenance leaves the rollouts that it waits in.
@@ -103,16 +92,10 @@ pub(super) async fn update(
 
 pub(super) async fn remove(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<PoolAdmin>,
     Input(request): Input<OneNode>,
 ) -> Result<Json<RemovedNode>, Refusal> {
-    may(
-        &app,
-        &caller,
-        Action::PoolAdmin,
-        (&request.tenant_id, &request.node_id),
-    )
-    .await?;
+    may(&app, &caller, (&request.tenant_id, &request.node_id)).await?;
     let db = &app.services.db;
     let removed = change::remove(db, caller.name(), &request, Moment::now()).await?;
     app.services.tell_removed(&removed.id);
@@ -122,13 +105,12 @@ pub(super) async fn remove(
 }
 
 /// Goes on only if the caller may do this to the node's pool; of a node that is not there, to all of them.
-async fn may(
+async fn may<P: Permit>(
     app: &Shared,
-    caller: &Caller,
-    action: Action,
+    caller: &Caller<P>,
     (tenant, node): (&TenantId, &NodeId),
 ) -> Result<(), Refusal> {
     let pool = node::pool_of(&app.services.db, tenant, node).await?;
     let pool = Resource::Pool(tenant, pool.as_ref());
-    caller.may(action, pool).await
+    caller.may(pool).await
 }

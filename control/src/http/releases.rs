@@ -2,9 +2,9 @@
 
 use axum::{Json, extract::State};
 
-use super::{Shared, caller::Caller, error::Refusal, input::Input};
+use super::{Shared, caller::Caller, error::Refusal, input::Input, permit::FleetAdmin};
 use crate::{
-    access::{action::Action, decide::Resource},
+    access::decide::Resource,
     api::release::{GetRelease, ListReleases, RegisterRelease, Release, Releases},
     clock::Moment,
     release::{
@@ -16,10 +16,10 @@ use crate::{
 
 pub(super) async fn register(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<FleetAdmin>,
     Input(request): Input<RegisterRelease>,
 ) -> Result<Json<Release>, Refusal> {
-    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    caller.may(Resource::Fleet).await?;
     let by = Registrar {
         tenant: &request.tenant_id,
         actor: caller.name(),
@@ -41,10 +41,10 @@ pub(super) async fn register(
 
 pub(super) async fn list(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<FleetAdmin>,
     Input(_request): Input<ListReleases>,
 ) -> Result<Json<Releases>, Refusal> {
-    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    caller.may(Resource::Fleet).await?;
     let releases = store::list(&app.services.db, &app.services.trust).await?;
     Ok(Json(Releases {
         releases: releases.into_iter().map(Release::from).collect(),
@@ -53,10 +53,10 @@ pub(super) async fn list(
 
 pub(super) async fn get(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<FleetAdmin>,
     Input(request): Input<GetRelease>,
 ) -> Result<Json<Release>, Refusal> {
-    caller.may(Action::FleetAdmin, Resource::Fleet).await?;
+    caller.may(Resource::Fleet).await?;
     let release = store::get(&app.services.db, &request.version, &app.services.trust).await?;
     Ok(Json(release.into()))
 }

@@ -2,9 +2,11 @@
 
 use axum::{Json, extract::State};
 
-use super::{Shared, caller::Caller, error::Refusal, events::limit, input::Input};
+use super::{
+    Shared, caller::Caller, error::Refusal, events::limit, input::Input, permit::TenantAdmin,
+};
 use crate::{
-    access::{action::Action, decide::Resource},
+    access::decide::Resource,
     api::event::{
         CreateWebhook, Deliveries, ListDeliveries, ListWebhooks, NewWebhook, OneWebhook, Webhook,
         Webhooks,
@@ -15,11 +17,11 @@ use crate::{
 
 pub(super) async fn create(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<TenantAdmin>,
     Input(request): Input<CreateWebhook>,
 ) -> Result<Json<NewWebhook>, Refusal> {
     let tenant = Resource::Tenant(&request.tenant_id);
-    caller.may(Action::TenantAdmin, tenant).await?;
+    caller.may(tenant).await?;
     let by = (caller.name(), Moment::now());
     let webhook = webhook::create(&app.services.db, &app.reach, by, &request).await?;
     Ok(Json(webhook))
@@ -27,33 +29,33 @@ pub(super) async fn create(
 
 pub(super) async fn list(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<TenantAdmin>,
     Input(request): Input<ListWebhooks>,
 ) -> Result<Json<Webhooks>, Refusal> {
     let tenant = Resource::Tenant(&request.tenant_id);
-    caller.may(Action::TenantAdmin, tenant).await?;
+    caller.may(tenant).await?;
     let webhooks = webhook::list(&app.services.db, &request.tenant_id).await?;
     Ok(Json(Webhooks { webhooks }))
 }
 
 pub(super) async fn delete(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<TenantAdmin>,
     Input(request): Input<OneWebhook>,
 ) -> Result<Json<Webhook>, Refusal> {
     let tenant = Resource::Tenant(&request.tenant_id);
-    caller.may(Action::TenantAdmin, tenant).await?;
+    caller.may(tenant).await?;
     let by = (caller.name(), Moment::now());
     Ok(Json(webhook::delete(&app.services.db, by, &request).await?))
 }
 
 pub(super) async fn deliveries(
     State(app): State<Shared>,
-    caller: Caller,
+    caller: Caller<TenantAdmin>,
     Input(request): Input<ListDeliveries>,
 ) -> Result<Json<Deliveries>, Refusal> {
     let tenant = Resource::Tenant(&request.tenant_id);
-    caller.may(Action::TenantAdmin, tenant).await?;
+    caller.may(tenant).await?;
     let limit = limit(request.limit)?;
     let deliveries = webhook::deliveries(&app.services.db, &request, limit).await?;
     Ok(Json(deliveries))

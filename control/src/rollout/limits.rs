@@ -24,6 +24,15 @@ pub(crate) const STALE_BATCHES_MAX: usize = 1024;
 /// Waves of one rollout: more are unreadable, and each costs a soak.
 pub(crate) const WAVES_MAX: usize = 10;
 
+/// The waves of a rollout whose author says nothing, in percent: one in a hundred goes first.
+pub(crate) const WAVES_DEFAULT: [&str; 4] = ["1", "10", "50", "100"];
+
+/// The share of a wave that may fail where nobody says, in millionths.
+pub(crate) const FAILURE_PPM_DEFAULT: u32 = 50_000;
+
+/// Characters of a caller's key: an id and a few words.
+pub(crate) const KEY_CHARS_MAX: usize = 128;
+
 /// Pools that one call may name.
 pub(crate) const POOLS_MAX: usize = 1000;
 
@@ -35,6 +44,12 @@ pub(crate) const SELECTOR_MAX: usize = bc_protocol::limits::LABELS_MAX;
 
 /// Seconds between waves: a week at most.
 pub(crate) const SOAK_SECONDS_MAX: f64 = 604_800.0;
+
+/// Seconds between waves where nobody says: what breaks soon after an update has broken by then.
+pub(crate) const SOAK_SECONDS_DEFAULT: f64 = 600.0;
+
+/// Seconds for one node where nobody says: several tries fit.
+pub(crate) const TIMEOUT_SECONDS_DEFAULT: f64 = 900.0;
 
 /// Seconds for one node: no restart fits in less than the first, and after the second somebody should look.
 pub(crate) const TIMEOUT_SECONDS: std::ops::RangeInclusive<f64> = 60.0..=86_400.0;

@@ -27,9 +27,9 @@ use crate::{
 /// Workflows that `workflows.list` gives.
 const LISTED_MAX: i64 = 100;
 /// Characters of a kind: it is a word for tables and metrics.
-const KIND_CHARS_MAX: usize = 64;
+pub(crate) const KIND_CHARS_MAX: usize = 64;
 /// Characters of an idempotency key.
-const KEY_CHARS_MAX: usize = 128;
+pub(crate) const KEY_CHARS_MAX: usize = 128;
 
 /// Makes a workflow, or finds the one that an equal call made. It takes its node's place at once, whatever the budget
 /// says.

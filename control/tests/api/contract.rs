@@ -1,11 +1,16 @@
 //! The API's description, held against what the service answers.
 
+mod edges;
+
 use std::cell::RefCell;
 
 use boon::{Compiler, Draft, SchemaIndex, Schemas};
 use serde_json::Value;
 
-use crate::server::{Release, Server};
+use crate::{
+    joining::{join_token, joined},
+    server::{Release, Server},
+};
 
 const AT: &str = "https://control.example/openapi.json";
 
@@ -39,6 +44,11 @@ impl Contract {
             !content.is_null(),
             "{method} may not answer {status}: {answer}"
         );
+        if let Some(code) = answer["error"]["code"].as_str() {
+            let codes = operation["responses"][status.to_string()]["description"].as_str();
+            let known = codes.is_some_and(|codes| codes.split(", ").any(|known| known == code));
+            assert!(known, "{method} may not answer {code}: {answer}");
+        }
         let place = format!(
             "{AT}#/paths/{}/post/responses/{status}/content/application~1json/schema",
             path.replace('/', "~1")
@@ -55,6 +65,27 @@ impl Contract {
         let (compiler, schemas) = &mut *self.compiled.borrow_mut();
         let schema = compiler.compile(&place, schemas).unwrap();
         schemas.validate(request, schema).is_ok()
+    }
+
+    /// The permissions of which one is enough for a method.
+    pub(crate) fn permissions(&self, method: &str) -> Vec<&str> {
+        let security =
+            &self.document["paths"][format!("/api/compute/{method}")]["post"]["security"];
+        let any_of = security.as_array().unwrap().iter();
+        any_of
+            .flat_map(|one| one["bearer"].as_array().into_iter().flatten())
+            .filter_map(Value::as_str)
+            .collect()
+    }
+
+    /// What a method says that it may be refused with, beside what all of its kind are.
+    pub(crate) fn refusals(&self, method: &str) -> Vec<&str> {
+        let operation = &self.document["paths"][format!("/api/compute/{method}")]["post"];
+        let answers = operation["responses"].as_object().unwrap().iter();
+        answers
+            .filter(|(status, _)| ["404", "409", "501"].contains(&status.as_str()))
+            .flat_map(|(_, answer)| answer["description"].as_str().unwrap().split(", "))
+            .collect()
     }
 
     fn holds(&self, place: &str, value: &Value, about: &str) {
@@ -125,5 +156,73 @@ async fn the_description_refuses_what_the_service_refuses() {
         assert!(!allowed(wrong.clone()), "{wrong}");
         let error = server.refused("pools/create", wrong).await;
         assert_eq!(error["code"], "INVALID_INPUT");
+    }
+}
+
+/// Makers of clients name a function after each `operationId`, and lose the fields of a part that may be null.
+#[tokio::test]
+async fn makers_of_clients_find_what_they_need() {
+    let server = Server::start();
+    let contract = server.contract().await;
+    let document = &contract.document;
+    assert_eq!(document["servers"][0]["url"], server.url.as_str());
+    let mut names = std::collections::BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (verb, operation) in item.as_object().unwrap() {
+            let name = operation["operationId"].as_str();
+            let name = name.unwrap_or_else(|| panic!("{verb} {path} has no name"));
+            assert!(names.insert(name), "{name} is there twice");
+        }
+    }
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        assert!(schema.get("allOf").is_none(), "{name}: {schema:#}");
+    }
+    let node = &document["components"]["schemas"]["Node"];
+    for field in ["id", "online", "version", "floor", "held", "lastAttempt"] {
+        assert!(node["properties"][field].is_object(), "{field}: {node:#}");
+    }
+    let must = node["required"].as_array().unwrap();
+    assert!(must.contains(&"id".into()) && !must.contains(&"version".into()));
+    let watch = &document["paths"]["/api/compute/events/watch"]["post"]["parameters"][0];
+    assert_eq!(
+        (watch["name"].as_str(), watch["in"].as_str()),
+        (Some("Last-Event-ID"), Some("header"))
+    );
+    let put = &document["paths"]["/api/compute/downloads/bcd/{version}/{platform}"]["put"];
+    assert!(
+        put["requestBody"]["content"]["application/octet-stream"].is_object(),
+        "{put:#}"
+    );
+    for status in ["200", "400", "401", "403", "404", "501"] {
+        assert!(put["responses"][status].is_object(), "{status}: {put:#}");
+    }
+}
+
+/// The numbers that are described are those that decide.
+#[tokio::test]
+async fn the_description_and_the_service_draw_the_same_line() {
+    let server = Server::start();
+    let contract = server.contract().await;
+    let pool = server.pool("edge").await;
+    let node = joined(&server, &join_token(&server, &pool, 1, 60.0).await).await;
+    for (method, body, field, good, bad) in edges::of(&node) {
+        let call = |value: Value| {
+            let mut body = body.clone();
+            body["tenantId"] = "root".into();
+            body[field] = value;
+            body
+        };
+        let (good, bad) = (call(good), call(bad));
+        assert!(contract.allows(method, &good), "{method} {field}");
+        assert!(!contract.allows(method, &bad), "{method} {field}");
+        let (_, answer) = server.call_as(&server.admin, method, good).await;
+        assert_ne!(
+            answer["error"]["details"]["field"], field,
+            "{method}: {answer}"
+        );
+        let error = server.refused(method, bad).await;
+        assert_eq!(error["code"], "INVALID_INPUT", "{method} {field}: {error}");
+        let named = error["details"]["field"].as_str().unwrap();
+        assert!(named.starts_with(field), "{method} {field}: {error}");
     }
 }

@@ -247,7 +247,12 @@ async fn sight(server: &Server) -> Vec<(&'static str, Value)> {
         "events/list",
     ] {
         let body = json!({ "tenantId": "root" });
-        seen.push((method, server.call(method, body).await));
+        let mut answer = server.call(method, body).await;
+        // The pass behind a call touches its rollout once more, whenever that is.
+        for rollout in answer["rollouts"].as_array_mut().into_iter().flatten() {
+            rollout["updatedAt"].take();
+        }
+        seen.push((method, answer));
     }
     seen
 }

@@ -116,14 +116,35 @@ async fn text_that_is_no_json_and_bodies_without_end_are_refused() {
 #[tokio::test]
 async fn what_does_not_exist_is_not_found_in_our_own_words() {
     let server = Server::start();
-    for method in [
-        "pools/burn",
-        "nothing/at/all",
-        "downloads/bcd/1.0.0/linux-amd64/x",
+    for (method, named) in [
+        ("pools/burn", "archive, create, get, list"),
+        ("nothing/at/all", "commands, events, fleet, gateways"),
+        ("downloads/bcd/1.0.0/linux-amd64/x", "commands, events"),
     ] {
         let error = server.refused(method, json!({})).await;
         assert_eq!(error["code"], "NOT_FOUND", "{method}");
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.contains(named) && message.contains(method),
+            "{message}"
+        );
     }
+    let answer = server.get("/api/compute/nodes/list").send().await.unwrap();
+    let (status, answer) = read(answer).await;
+    assert_eq!(status, 404);
+    let message = &answer["error"]["message"];
+    assert_eq!(message, "expected POST /api/compute/nodes/list, found GET");
+}
+
+/// A person types the host and nothing else.
+#[tokio::test]
+async fn the_host_alone_leads_to_the_console() {
+    let server = Server::start();
     let answer = server.get("/").send().await.unwrap();
-    assert_eq!(read(answer).await.0, 404);
+    assert_eq!(answer.status(), 200);
+    assert!(
+        answer.url().path().starts_with("/console"),
+        "{}",
+        answer.url()
+    );
 }

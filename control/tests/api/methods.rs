@@ -142,6 +142,8 @@ async fn every_method_is_there_for_those_who_may_and_for_nobody_else() {
     write_config(dir.path(), "limits = { wrong_tokens_per_minute = 1000 }");
     let server = Server::start_in(dir);
     for (method, permission, fields) in methods() {
+        let described = server.contract().await.permissions(method);
+        assert!(described.contains(&permission), "{method}: {described:?}");
         let mut body = fields;
         body["tenantId"] = json!("root");
         let others = server.token("root", &all_but(permission)).await;

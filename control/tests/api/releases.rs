@@ -198,6 +198,10 @@ async fn releases_outlive_the_keys_that_signed_them() {
         versions(&server).await.is_empty(),
         "nobody vouches for it today"
     );
+    let get = json!({ "tenantId": "root", "version": "1.0.0" });
+    let error = server.refused("releases/get", get).await;
+    assert_eq!(error["code"], "CONFLICT");
+    assert_eq!(error["details"]["reason"], "distrusted");
     let renewal = Release {
         issued: 1_700_000_009,
         signers: vec![3],

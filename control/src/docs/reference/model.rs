@@ -67,6 +67,10 @@ pub(super) struct Schema {
     pub(super) format: Option<String>,
     pub(super) minimum: Option<serde_json::Number>,
     pub(super) maximum: Option<serde_json::Number>,
+    pub(super) exclusive_minimum: Option<serde_json::Number>,
+    pub(super) max_length: Option<u64>,
+    pub(super) max_items: Option<u64>,
+    pub(super) default: Option<serde_json::Value>,
     #[serde(default)]
     one_of: Vec<Schema>,
     #[serde(default)]

@@ -31,12 +31,6 @@ pub(super) struct Checked {
     pub timeout: Duration,
 }
 
-const DEFAULT_WAVES: [&str; 4] = ["1", "10", "50", "100"];
-const DEFAULT_FAILURE_PPM: u32 = 50_000;
-const DEFAULT_SOAK_SECONDS: f64 = 600.0;
-const DEFAULT_TIMEOUT_SECONDS: f64 = 900.0;
-const KEY_CHARS_MAX: usize = 128;
-
 /// Checks a create request.
 pub(super) fn create(request: &CreateRollout) -> Result<Checked, RolloutError> {
     key(request.idempotency_key.as_deref())?;
@@ -45,18 +39,18 @@ pub(super) fn create(request: &CreateRollout) -> Result<Checked, RolloutError> {
     } else {
         Scope::NotInMaintenance
     };
-    let default_ratio = Share::from_millionths(DEFAULT_FAILURE_PPM).unwrap_or(Share::ZERO);
+    let default_ratio = Share::from_millionths(limits::FAILURE_PPM_DEFAULT).unwrap_or(Share::ZERO);
     Ok(Checked {
         pools: request.pool_ids.as_deref().map(pools).transpose()?,
         reach: reach(request)?,
         scope,
         waves: waves(request.waves.as_deref())?,
         max_failure_ratio: request.max_failure_ratio.unwrap_or(default_ratio),
-        soak: soak(request.soak_seconds.unwrap_or(DEFAULT_SOAK_SECONDS))?,
+        soak: soak(request.soak_seconds.unwrap_or(limits::SOAK_SECONDS_DEFAULT))?,
         timeout: timeout(
             request
                 .upgrade_timeout_seconds
-                .unwrap_or(DEFAULT_TIMEOUT_SECONDS),
+                .unwrap_or(limits::TIMEOUT_SECONDS_DEFAULT),
         )?,
     })
 }
@@ -87,7 +81,7 @@ fn key(key: Option<&str>) -> Result<(), RolloutError> {
         return Ok(());
     };
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._~:/+=-".contains(&byte);
-    if key.is_empty() || key.len() > KEY_CHARS_MAX || !key.bytes().all(allowed) {
+    if key.is_empty() || key.len() > limits::KEY_CHARS_MAX || !key.bytes().all(allowed) {
         let rule = "1 to 128 letters, digits or any of ._~:/+=-";
         return Err(invalid("idempotencyKey", rule, "another text"));
     }
@@ -123,7 +117,7 @@ fn reach(request: &CreateRollout) -> Result<Reach, RolloutError> {
 
 fn waves(given: Option<&[Percent]>) -> Result<Vec<Percent>, RolloutError> {
     let Some(waves) = given else {
-        return Ok(DEFAULT_WAVES
+        return Ok(limits::WAVES_DEFAULT
             .iter()
             .filter_map(|text| text.parse().ok())
             .collect());

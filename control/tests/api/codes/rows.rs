@@ -230,6 +230,7 @@ impl House {
                 json!({ "nodes": 1 }),
             ),
             ("pools/unarchive", one(&pool), "NOT_FOUND", json!({})),
+            ("pools/unarchive", one(&self.archived), "CONFLICT", taken()),
             ("joinTokens/create", join(&pool), "NOT_FOUND", json!({})),
             (
                 "joinTokens/create",
