@@ -24,8 +24,9 @@ mod snapshot;
 mod store;
 pub(crate) mod unread;
 mod waker;
-mod waves;
+pub(crate) mod waves;
 
+pub(crate) use forecast::NOBODY_TAKES_IT;
 pub(crate) use store::{board, census::refusing, listing};
 
 /// What measurements need of the inside.

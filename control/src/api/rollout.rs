@@ -295,6 +295,9 @@ pub(crate) struct Rollout {
     /// Why it is paused or aborted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Why it had paused when it was aborted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_reason: Option<String>,
     /// Cumulative percentages.
     #[schema(value_type = Vec<words::Percent>)]
     pub waves: Vec<Percent>,

@@ -6,6 +6,7 @@
 use std::{error::Error, fmt::Write, io, path::PathBuf};
 
 use anstyle::{AnsiColor, Style};
+use bc_protocol::id::RolloutId;
 use serde_json::{Value, json};
 
 mod hint;
@@ -89,6 +90,12 @@ pub(super) enum Failure {
     /// What holds a token that nobody could get again.
     #[error("expected no file at {}, found one: a token is never overwritten", path.display())]
     Exists { path: PathBuf },
+    /// A key of before, with flags that ask for something else.
+    #[error("the key made {rollout} before, which was asked for with other flags than {}", fields.join(" and "))]
+    OtherTerms {
+        rollout: RolloutId,
+        fields: Vec<String>,
+    },
     /// The pool is there, and out of use.
     #[error("expected a pool in use, found \"{name}\" archived")]
     ArchivedPool { name: String },
@@ -125,6 +132,7 @@ impl Failure {
             | Self::NoGateway { .. }
             | Self::SeveralNodes { .. }
             | Self::Exists { .. }
+            | Self::OtherTerms { .. }
             | Self::ArchivedPool { .. }
             | Self::Ambiguous { .. }
             | Self::Runtime(_) => Exit::Failed,
@@ -147,6 +155,7 @@ impl Failure {
                 Code::NotFound.word()
             }
             Self::ArchivedPool { .. } => Code::InvalidState.word(),
+            Self::OtherTerms { .. } => Code::Conflict.word(),
             Self::NoToken => Code::Unauthenticated.word(),
             Self::Call(_)
             | Self::Client(_)
@@ -174,7 +183,12 @@ impl Failure {
         if let Self::Call(CallError::Refused { refusal }) = self {
             return refusal.raw.clone();
         }
-        json!({"error": {"code": self.word(), "message": self.sentence()}})
+        let mut error = json!({"code": self.word(), "message": self.sentence()});
+        if let (Self::OtherTerms { rollout, fields }, Some(error)) = (self, error.as_object_mut()) {
+            let details = json!({"rolloutId": rollout, "flags": fields});
+            error.insert("details".to_owned(), details);
+        }
+        json!({ "error": error })
     }
 
     /// For people.
@@ -212,32 +226,11 @@ impl Failure {
             causes.push(error.to_string());
             cause = error.source();
         }
-        match self {
-            // Between the call and the socket lie layers that tell people nothing.
-            Self::Call(_) => causes.pop().into_iter().collect(),
-            Self::Client(_)
-            | Self::Settings(_)
-            | Self::Contexts(_)
-            | Self::Print(_)
-            | Self::Usage(_)
-            | Self::NoToken
-            | Self::Cleartext { .. }
-            | Self::Read { .. }
-            | Self::Write { .. }
-            | Self::Content { .. }
-            | Self::Declined
-            | Self::Interrupted
-            | Self::Terminal(_)
-            | Self::TimedOut { .. }
-            | Self::NoPool { .. }
-            | Self::NoNode { .. }
-            | Self::NoGateway { .. }
-            | Self::SeveralNodes { .. }
-            | Self::Exists { .. }
-            | Self::ArchivedPool { .. }
-            | Self::Ambiguous { .. }
-            | Self::Runtime(_) => causes,
+        // Between the call and the socket lie layers that tell people nothing.
+        if matches!(self, Self::Call(_)) {
+            return causes.pop().into_iter().collect();
         }
+        causes
     }
 }
 

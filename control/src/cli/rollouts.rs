@@ -20,6 +20,7 @@ mod resume;
 mod retry;
 #[cfg(test)]
 mod sample;
+mod terms;
 mod view;
 mod wanted;
 mod watch;

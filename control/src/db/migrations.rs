@@ -44,6 +44,7 @@ const HISTORY: &[Step] = &[
     step!("rollout/0006_troubles"),
     step!("access/0002_tokens"),
     step!("fleet/0005_removed_gateways"),
+    step!("rollout/0007_paused"),
 ];
 
 /// How many there are.

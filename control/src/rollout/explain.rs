@@ -10,7 +10,7 @@ use bc_protocol::{id::NodeId, version::Version};
 
 use super::{
     hold::Hold,
-    snapshot::{Freeze, Head, Node, Presence, Tally, Terms, Trouble},
+    snapshot::{Freeze, Head, Node, Presence, Tally, Terms, Trouble, taken},
 };
 use crate::{
     api::rollout::{RolloutState, RowState},
@@ -157,6 +157,13 @@ impl Case<'_> {
                     .and(self.away())
             }
             RowState::Succeeded => match &account.from {
+                // The package's own binary, or another release of that name.
+                Some(from) if from == version => {
+                    let text = format!(
+                        "it took {late}the release {version}, and ran a {version} before, confirmed{at}"
+                    );
+                    Answer::new("succeeded", text).and(self.away())
+                }
                 Some(from) => {
                     let text = format!("it went {late}from {from} to {version}, confirmed{at}");
                     Answer::new("succeeded", text).and(self.away())
@@ -220,7 +227,7 @@ impl Case<'_> {
             open.rows.total(),
         );
         let settled = all.saturating_sub(left);
-        let (number, waves) = (wave.saturating_add(1), self.waves.len());
+        let (number, waves) = (wave.saturating_add(1), taken(self.waves));
         let text = format!(
             "it waits for wave {number} of {waves}: wave {} is open, and {settled} of its {all} nodes have settled",
             self.head.wave.saturating_add(1)

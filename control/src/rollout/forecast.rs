@@ -6,9 +6,17 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use bc_protocol::{id::PoolId, share::Percent};
+use bc_protocol::{
+    id::{PoolId, RolloutId},
+    share::Percent,
+    version::Version,
+};
 
-use super::{budget::Budget, waves};
+use self::warning::PassedOver;
+pub(crate) use self::warning::{NOBODY_TAKES_IT, Warning};
+use super::{budget::Budget, snapshot::Trouble, waves};
+
+mod warning;
 
 /// What a node needs to be upgraded, where nothing is known: a download, and the wait for a session that holds.
 pub(crate) const GUESS: Duration = Duration::from_secs(60);
@@ -32,6 +40,32 @@ pub(crate) struct Outlook<'a> {
     pub timeout: Duration,
     /// How long one node takes.
     pub per_node: Duration,
+    /// The version that it brings.
+    pub version: &'a Version,
+    /// Whether nodes will stand in this order, or in one that the rollout's id will give.
+    pub order: Order,
+    /// Nodes that would be in scope, were they not in maintenance.
+    pub left_out: u32,
+    /// The newest rollout of the same version, if it was aborted.
+    pub aborted: Option<Aborted>,
+}
+
+/// Whether the order of the nodes is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// It is: the rollout's id follows from a key.
+    Known,
+    /// The rollout's id is drawn when it is created.
+    Drawn,
+}
+
+/// A rollout that was aborted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Aborted {
+    /// Its id.
+    pub rollout: RolloutId,
+    /// Why.
+    pub reason: String,
 }
 
 /// A node in scope.
@@ -43,6 +77,10 @@ pub(crate) struct Prospect {
     pub work: Work,
     /// Whether it can be reached now.
     pub reach: Reachable,
+    /// Why it would be passed over, if it would.
+    pub bar: Option<Trouble>,
+    /// What it runs, as far as it has said.
+    pub runs: Option<Version>,
 }
 
 /// Whether a node would be upgraded.
@@ -96,30 +134,8 @@ pub(crate) struct Wave {
     pub work: BTreeMap<PoolId, u32>,
     /// How long it takes, its soak included.
     pub duration: Duration,
-}
-
-/// What the author of a rollout may not have meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Warning {
-    /// Nodes may be called failed that are still deciding.
-    ShortTimeout {
-        /// What was asked for.
-        timeout: Duration,
-    },
-    /// Nothing is tried out first.
-    FirstWaveIsEverything {
-        /// Its nodes.
-        nodes: u32,
-    },
-    /// Nobody of the pool can be reached.
-    NobodyOnline {
-        /// The pool.
-        pool: PoolId,
-        /// Its nodes in scope.
-        nodes: u32,
-    },
-    /// There is nothing to do.
-    NothingToDo,
+    /// Those with work to do that can be reached, and are not to be passed over.
+    pub ready: u32,
 }
 
 impl Wave {
@@ -166,7 +182,12 @@ impl Forecast {
         };
         one_more(&mut wave.pools, &prospect.pool);
         match prospect.work {
-            Work::Upgrade => one_more(&mut wave.work, &prospect.pool),
+            Work::Upgrade => {
+                one_more(&mut wave.work, &prospect.pool);
+                if prospect.reach == Reachable::Online && prospect.bar.is_none() {
+                    wave.ready = wave.ready.saturating_add(1);
+                }
+            }
             Work::Nothing => self.already = self.already.saturating_add(1),
         }
     }
@@ -210,7 +231,80 @@ impl Forecast {
         if self.already == nodes {
             self.warnings.push(Warning::NothingToDo);
         }
+        self.warn_of_canaries(outlook.order);
+        self.warn_of_nodes(outlook);
+        if let Some(Aborted { rollout, reason }) = outlook.aborted.clone() {
+            self.warnings
+                .push(Warning::AbortedBefore { rollout, reason });
+        }
     }
+
+    /// A first wave that nobody can begin holds everybody up.
+    fn warn_of_canaries(&mut self, order: Order) {
+        let canaries = self.waves.iter().find(|wave| !wave.work.is_empty());
+        let Some(canaries) = canaries.filter(|wave| wave.ready == 0) else {
+            return;
+        };
+        let elsewhere = self.waves.iter().any(|wave| wave.ready > 0);
+        match order {
+            Order::Known if elsewhere => {
+                let nodes = canaries.nodes();
+                self.warnings.push(Warning::NoCanary { nodes });
+            }
+            Order::Known | Order::Drawn => {}
+        }
+    }
+
+    fn warn_of_nodes(&mut self, outlook: &Outlook<'_>) {
+        let at_work = || {
+            let members = outlook.members.iter();
+            members.filter(|member| member.work == Work::Upgrade)
+        };
+        let mut barred: BTreeMap<&str, PassedOver> = BTreeMap::new();
+        for trouble in at_work().filter_map(|member| member.bar.as_ref()) {
+            let entry = barred.entry(&trouble.code);
+            let passed = entry.or_insert_with(|| PassedOver::new(trouble.clone()));
+            passed.nodes = passed.nodes.saturating_add(1);
+        }
+        let everybody = at_work().next().is_some() && at_work().all(|member| member.bar.is_some());
+        let passed = barred.into_values().map(Warning::PassedOver);
+        self.warnings.extend(passed);
+        if everybody {
+            self.warnings.push(Warning::NobodyTakesIt);
+        }
+        let newer = at_work()
+            .filter(|member| member.bar.is_none())
+            .filter_map(|member| member.runs.as_ref())
+            .filter(|runs| reads_as_newer(runs, outlook.version));
+        let mut newer = newer.peekable();
+        if let Some(runs) = newer.peek().map(|runs| (*runs).clone()) {
+            self.warnings.push(Warning::LowerVersion {
+                version: outlook.version.clone(),
+                runs,
+                nodes: u32::try_from(newer.count()).unwrap_or(u32::MAX),
+            });
+        }
+        if outlook.left_out > 0 {
+            let nodes = outlook.left_out;
+            self.warnings.push(Warning::LeftOut { nodes });
+        }
+    }
+}
+
+/// Whether a version has the greater numbers. What stands behind them is not compared.
+fn reads_as_newer(one: &Version, than: &Version) -> bool {
+    numbers(one) > numbers(than)
+}
+
+fn numbers(version: &Version) -> Vec<u64> {
+    let core = version
+        .as_str()
+        .split(['-', '+'])
+        .next()
+        .unwrap_or_default();
+    core.split('.')
+        .filter_map(|part| part.parse().ok())
+        .collect()
 }
 
 fn one_more(counts: &mut BTreeMap<PoolId, u32>, pool: &PoolId) {
@@ -220,40 +314,6 @@ fn one_more(counts: &mut BTreeMap<PoolId, u32>, pool: &PoolId) {
 
 fn concurrency(outlook: &Outlook<'_>, pool: &PoolId) -> u32 {
     outlook.pools.get(pool).map_or(1, |budget| budget.max())
-}
-
-impl Warning {
-    /// In one word.
-    pub(crate) fn code(&self) -> &'static str {
-        match self {
-            Self::ShortTimeout { .. } => "short-timeout",
-            Self::FirstWaveIsEverything { .. } => "first-wave-is-everything",
-            Self::NobodyOnline { .. } => "nobody-online",
-            Self::NothingToDo => "nothing-to-do",
-        }
-    }
-}
-
-impl std::fmt::Display for Warning {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::ShortTimeout { timeout } => write!(
-                f,
-                "a node may take {} s, but one on trial waits {} s for a Welcome before it goes back",
-                timeout.as_secs(),
-                WATCHDOG.as_secs()
-            ),
-            Self::FirstWaveIsEverything { nodes } => write!(
-                f,
-                "the first wave is all {nodes} nodes: nothing is tried out before"
-            ),
-            Self::NobodyOnline { pool, nodes } => write!(
-                f,
-                "none of the {nodes} nodes of {pool} is online: they are passed over, and late when they return"
-            ),
-            Self::NothingToDo => f.write_str("every node in scope runs the release already"),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -111,14 +111,18 @@ fn abort(pass: &mut Pass<'_>, reason: &str, flights: Flights) {
             .shift(RowState::Pending, RowState::Skipped, pending);
     }
     pass.plan.sweep = Some(trouble);
-    pass.plan.head.state = RolloutState::Aborted;
-    pass.plan.head.reason = Some(reason.to_owned());
+    let head = &mut pass.plan.head;
+    head.state = RolloutState::Aborted;
+    // Of a rollout that runs there is none.
+    head.paused_reason = head.reason.replace(reason.to_owned());
+    let paused = head.paused_reason.clone();
     pass.end_abort();
     let rollback = flights == Flights::RollBack;
-    pass.publish(
-        "rollout.aborted",
-        json!({ "reason": reason, "rollback": rollback }),
-    );
+    let mut data = json!({ "reason": reason, "rollback": rollback });
+    if let (Some(data), Some(paused)) = (data.as_object_mut(), paused) {
+        data.insert("pausedReason".to_owned(), paused.into());
+    }
+    pass.publish("rollout.aborted", data);
 }
 
 /// Or has confirmed the release already: the next pass sees that.

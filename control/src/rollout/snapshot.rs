@@ -142,6 +142,8 @@ pub(crate) struct Head {
     pub state: RolloutState,
     /// Why it is paused or aborted.
     pub reason: Option<String>,
+    /// Why it had paused when it was aborted.
+    pub paused_reason: Option<String>,
     /// The open wave, from 0.
     pub wave: u32,
     /// When the open wave's last node settled.
@@ -152,6 +154,12 @@ pub(crate) struct Head {
     pub accepted_untried: bool,
     /// When it ended.
     pub finished_at: Option<Moment>,
+}
+
+/// How many waves have nodes: later ones have none where there are fewer nodes than waves.
+pub(crate) fn taken(waves: &[Tally]) -> usize {
+    let last = waves.iter().rposition(|wave| wave.rows.total() > 0);
+    last.map_or(0, |last| last.saturating_add(1))
 }
 
 /// One wave's counters.

@@ -26,6 +26,14 @@ pub(crate) fn wave_at(place: u32, ends: &[u32]) -> u32 {
     u32::try_from(passed.min(last)).unwrap_or(u32::MAX)
 }
 
+/// How many waves take a node. Later ones are empty where there are fewer nodes than waves.
+pub(crate) fn taken(nodes: u32, percents: &[Percent]) -> usize {
+    let ends = ends(nodes, percents);
+    ends.iter()
+        .position(|end| *end == nodes)
+        .map_or(ends.len(), |last| last.saturating_add(1))
+}
+
 /// What nodes are sorted by. It depends on the two ids alone, so every rollout has an order of its own and nobody can
 /// choose his place in it.
 pub(crate) fn sort_key(rollout: &RolloutId, node: &NodeId) -> [u8; 32] {
@@ -37,7 +45,7 @@ pub(crate) fn sort_key(rollout: &RolloutId, node: &NodeId) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
-    use super::{ends, sort_key, wave_at};
+    use super::{ends, sort_key, taken, wave_at};
     use bc_protocol::{
         id::{NodeId, RolloutId},
         share::Percent,
@@ -56,6 +64,8 @@ mod tests {
     fn check(nodes: u32, percents: &[&str], expected: &[u32]) {
         let percents: Vec<Percent> = percents.iter().map(|text| text.parse().unwrap()).collect();
         assert_eq!(sizes(nodes, &percents), expected);
+        let full = expected.iter().filter(|nodes| **nodes > 0).count();
+        assert_eq!(taken(nodes, &percents), full);
     }
 
     #[test]

@@ -52,16 +52,70 @@ fn a_rollout_is_made_looked_at_paused_resumed_and_aborted() {
         &control.run(&["rollouts", "get", id]).done(),
     );
 
+    another_is_refused(&control, &create, id);
+    let explained = control.json(&["rollouts", "explain", id]);
+    let told = explained["explanations"].as_array().unwrap();
+    assert_eq!(
+        (told.len(), &explained["others"]),
+        (2, &json!(0)),
+        "{explained}"
+    );
     let paused = control.json(&["rollouts", "pause", id, "--reason", "lunch"]);
     assert_eq!(paused["state"], "paused");
     assert_eq!(paused["reason"], "lunch");
     let resumed = control.json(&["rollouts", "resume", id]);
     assert_eq!(resumed["state"], "running");
-    let aborted = control.json(&["rollouts", "abort", id, "--yes"]);
+    control.json(&["rollouts", "pause", id, "--reason", "it looks odd"]);
+    let aborted = control.json(&["rollouts", "abort", id, "--yes", "--reason", "it is bad"]);
     assert_eq!(aborted["state"], "aborted");
+    assert_eq!(
+        (&aborted["reason"], &aborted["pausedReason"]),
+        (&json!("it is bad"), &json!("it looks odd"))
+    );
+    let shown = control.run(&["rollouts", "get", id]).done();
+    assert!(shown.contains("had paused:"), "{shown}");
     assert_eq!(aborted["nodes"]["skipped"], 3);
     let again = control.run(&["rollouts", "abort", id]).refused(1);
     assert!(again.starts_with("error[INVALID_STATE]: "), "{again}");
+    the_next_is_warned(&control);
+}
+
+/// The same key with other flags would have its caller believe in them.
+fn another_is_refused(control: &Control, create: &[&str], id: &str) {
+    let mut other: Vec<&str> = create.to_vec();
+    other[5] = "60,100";
+    let error = control.run(&other).refused(1);
+    assert!(
+        error.contains("error[CONFLICT]: the key made rollout_"),
+        "{error}"
+    );
+    assert!(error.contains("--waves 60,100 (it has 50,100)"), "{error}");
+    let object = control
+        .run(&[&other[..], &["-o", "json"]].concat())
+        .refused(1);
+    let object: serde_json::Value = serde_json::from_str(&object).unwrap();
+    assert_eq!(object["error"]["details"]["rolloutId"], id);
+}
+
+/// Whoever plans a release that was given up learns of that.
+fn the_next_is_warned(control: &Control) {
+    let plan = control.json(&["rollouts", "plan", "--version", "1.1.0"]);
+    let warnings = plan["warnings"].as_array().unwrap();
+    let warned = warnings
+        .iter()
+        .find(|one| one["code"] == "aborted-before")
+        .unwrap();
+    assert!(
+        warned["message"].as_str().unwrap().ends_with("it is bad"),
+        "{plan}"
+    );
+    let made = control.run(&["rollouts", "create", "--version", "1.1.0"]);
+    assert!(
+        made.err
+            .contains("warning: the last rollout of this version"),
+        "{made:?}"
+    );
+    assert_eq!(made.code, 0, "{made:?}");
 }
 
 #[test]

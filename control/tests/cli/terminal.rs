@@ -71,6 +71,29 @@ fn a_pool_with_nodes_is_asked_about_before_it_is_archived() {
 }
 
 #[test]
+fn what_stops_or_locks_out_at_once_is_asked_about() {
+    let control = Control::start();
+    let line = "tokens create --subject ci --permission compute:pool:read --out ci.token";
+    let token = control.id(&line.split(' ').collect::<Vec<_>>());
+    for (args, question) in [
+        (&["fleet", "freeze"][..], "Freeze tenant root?"),
+        (
+            &["tokens", "revoke", &token],
+            "of ci? Whoever uses it is locked out",
+        ),
+    ] {
+        for (keys, code) in [("n", 1), ("y", 0)] {
+            let mut asked = Terminal::start(control.command(args), 200);
+            asked.until(question);
+            asked.press(keys);
+            let (ended, screen, _) = asked.ended();
+            assert_eq!(ended, Some(code), "{args:?}: {screen}");
+        }
+    }
+    assert!(control.json(&["fleet", "summary"])["frozen"].is_object());
+}
+
+#[test]
 fn an_abort_is_asked_about_and_only_yes_aborts() {
     let control = Control::start();
     let id = control.rollout();

@@ -57,6 +57,14 @@ fn freeze(tenant: &TenantId, summary: &FleetSummary, to: &mut Findings) {
             format!("none of {} nodes is online", total.nodes),
             "look whether a gateway runs where nodes look for one; `bcd doctor` on a node goes the way from there",
         ),
+        None if total.refusing > 0 => to.note(
+            "fleet",
+            format!(
+                "{} of {} nodes online, {} refuse what they are told to run",
+                total.online, total.nodes, total.refusing
+            ),
+            "`better-compute nodes list --failed` shows them and why; `rollouts retry` tries again what was mended",
+        ),
         None => to.good(
             "fleet",
             format!("{} of {} nodes online", total.online, total.nodes),

@@ -76,6 +76,9 @@ impl Failure {
                 "`better-compute pools unarchive {}` takes it into use again",
                 printable(name)
             )),
+            Self::OtherTerms { rollout, .. } => Some(format!(
+                "`better-compute rollouts get {rollout}` shows it; another --key, or none, makes another one"
+            )),
             Self::Ambiguous { .. } => Some("give one of these".to_owned()),
             Self::Declined => Some("--yes answers for you".to_owned()),
             Self::Call(CallError::TooLong { .. })

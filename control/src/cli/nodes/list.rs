@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use bc_protocol::{id::NodeId, version::Version};
+use bc_protocol::{id::NodeId, session::AttemptFacts, version::Version};
 use clap::Args;
 use serde_json::Value;
 
+use super::attempt_tone;
 use crate::{
     api::fleet::{ListNodes, Node, Nodes},
     cli::{
@@ -13,6 +14,7 @@ use crate::{
         failure::Failure,
         online::{Online, PoolScope},
         print::Answer,
+        sheet::Tone,
     },
 };
 
@@ -34,6 +36,15 @@ pub(in crate::cli) struct List {
     /// Only nodes without one
     #[arg(long)]
     offline: bool,
+    /// Only nodes whose last attempt was refused or failed
+    #[arg(long)]
+    failed: bool,
+    /// Only nodes that their owners hold
+    #[arg(long)]
+    held: bool,
+    /// Only nodes in maintenance
+    #[arg(long)]
+    maintenance: bool,
 }
 
 impl List {
@@ -70,7 +81,9 @@ impl List {
     }
 
     fn wants(&self, node: &Node) -> bool {
-        let runs = node.reported.as_ref().map(|reported| &reported.version);
+        let said = node.reported.as_ref();
+        let runs = said.map(|said| &said.version);
+        let last = said.and_then(|said| said.last_attempt.as_ref());
         let mut labels = self.selector.iter();
         let stands = match (self.online, self.offline) {
             (true, _) => node.online,
@@ -80,5 +93,12 @@ impl List {
         stands
             && (self.version.is_none() || runs == self.version.as_ref())
             && labels.all(|(name, value)| node.labels.get(name) == Some(value))
+            && (!self.failed || last.is_some_and(has_failed))
+            && (!self.held || said.is_some_and(|said| said.held.is_some()))
+            && (!self.maintenance || node.maintenance)
     }
+}
+
+fn has_failed(attempt: &AttemptFacts) -> bool {
+    attempt_tone(attempt) == Tone::Bad
 }

@@ -93,7 +93,12 @@ pub(super) fn state_in_words(rollout: &Rollout) -> String {
         (RolloutState::Completed, _) => format!("{version} completed: {counts}"),
         (RolloutState::Paused, Some(reason)) => format!("{version} paused ({counts}): {reason}"),
         (RolloutState::Paused, None) => format!("{version} paused: {counts}"),
-        (RolloutState::Aborted, Some(reason)) => format!("{version} aborted ({counts}): {reason}"),
+        (RolloutState::Aborted, Some(reason)) => {
+            let paused = rollout.paused_reason.as_ref();
+            let paused = paused.map(|paused| format!("; it had paused: {paused}"));
+            let paused = paused.unwrap_or_default();
+            format!("{version} aborted ({counts}): {reason}{paused}")
+        }
         (RolloutState::Aborted, None) => format!("{version} aborted: {counts}"),
     }
 }

@@ -1,11 +1,15 @@
 //! `rollouts retry`.
 
-use bc_protocol::id::{NodeId, RolloutId};
+use bc_protocol::id::RolloutId;
 use clap::Args;
 
 use crate::{
     api::rollout::{RetryRollout, Rollout},
-    cli::{exit::Exit, failure::Failure, online::Online},
+    cli::{
+        exit::Exit,
+        failure::Failure,
+        online::{NodeName, Online},
+    },
 };
 
 /// Try nodes that failed in a completed rollout again
@@ -16,17 +20,21 @@ pub(in crate::cli) struct Retry {
     /// Its id
     #[arg(value_name = "ROLLOUT")]
     rollout: RolloutId,
-    /// Only this node; may be given several times
+    /// Only this node, by id, the end of it, or hostname; may be given several times
     #[arg(long = "node", value_name = "NODE")]
-    nodes: Vec<NodeId>,
+    nodes: Vec<NodeName>,
 }
 
 impl Retry {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
+        let mut nodes = Vec::new();
+        for node in &self.nodes {
+            nodes.push(online.node(node).await?);
+        }
         let request = RetryRollout {
             tenant_id: online.client.tenant.clone(),
             rollout_id: self.rollout,
-            node_ids: Some(self.nodes).filter(|nodes| !nodes.is_empty()),
+            node_ids: Some(nodes).filter(|nodes| !nodes.is_empty()),
         };
         online.show::<Rollout>("rollouts/retry", &request).await
     }

@@ -1,6 +1,6 @@
 //! Rollouts as people see them.
 
-use super::progress::{Phase, settled, total, waves};
+use super::progress::{self, Phase, settled, total};
 use crate::{
     api::rollout::{Rollout, RolloutNode, RolloutState, Rollouts, RowState},
     cli::{
@@ -8,6 +8,7 @@ use crate::{
         sheet::{Cell, Sheet, Tone, second},
         span::human_seconds,
     },
+    rollout::waves,
 };
 
 impl View for Rollout {
@@ -76,8 +77,11 @@ fn fields(rollout: &Rollout) -> Vec<(&'static str, Cell)> {
     if let Some(reason) = &rollout.reason {
         fields.push(("reason", Cell::new(reason)));
     }
+    if let Some(reason) = &rollout.paused_reason {
+        fields.push(("had paused", Cell::new(reason)));
+    }
     fields.extend([
-        ("wave", Cell::new(wave(rollout))),
+        ("wave", Cell::new(wave_and_others(rollout))),
         (
             "settled",
             Cell::new(format!(
@@ -122,7 +126,7 @@ fn waves_table(rollout: &Rollout) -> Sheet {
         "SKIPPED",
         "BACK",
     ];
-    let rows = waves(rollout)
+    let rows = progress::waves(rollout)
         .into_iter()
         .map(|wave| {
             let counts = wave.counts;
@@ -188,13 +192,21 @@ fn node_row(node: &RolloutNode) -> Vec<Cell> {
     ]
 }
 
-/// People count from 1.
+/// People count from 1, and those that have nodes.
 fn wave(rollout: &Rollout) -> String {
-    format!(
-        "{} of {}",
-        rollout.wave.saturating_add(1),
-        rollout.waves.len()
-    )
+    let waves = waves::taken(total(&rollout.nodes), &rollout.waves);
+    format!("{} of {waves}", rollout.wave.saturating_add(1))
+}
+
+/// The same, and where the others are.
+fn wave_and_others(rollout: &Rollout) -> String {
+    let waves = waves::taken(total(&rollout.nodes), &rollout.waves);
+    let text = wave(rollout);
+    match rollout.waves.len().saturating_sub(waves) {
+        0 => text,
+        1 => format!("{text}; the last percentage has no node of its own"),
+        empty => format!("{text}; the last {empty} percentages have no node of their own"),
+    }
 }
 
 fn percentages(rollout: &Rollout) -> String {
@@ -302,7 +314,7 @@ mod tests {
             anstream::adapter::strip_str(&rollouts.sheet(Detail::Wide).text(Headers::Shown, Room::Unbounded)).to_string(),
             @r"
         ID                                  VERSION  STATE   WAVE    SETTLED  FAILED  CREATED               BY     WAVES      REASON
-        rollout_00000000000000000000000007  1.4.0    paused  2 of 3  2/2      1       2026-11-29T21:00:00Z  alice  10,50,100  wave 1: 1 of 1 failed, more than 0.05
+        rollout_00000000000000000000000007  1.4.0    paused  2 of 2  2/2      1       2026-11-29T21:00:00Z  alice  10,50,100  wave 1: 1 of 1 failed, more than 0.05
         "
         );
     }

@@ -56,6 +56,11 @@ impl Wanted {
         self.waves.as_ref().is_some_and(Waves::starts_everything)
     }
 
+    /// Whether the caller names a key himself, and may have done so before.
+    pub(super) fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+
     /// The request. Where no key was given, `fresh_key` makes one, if the call should have one.
     pub(super) async fn request(
         self,

@@ -1,10 +1,16 @@
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::LazyLock, time::Duration};
 
-use bc_protocol::{id::PoolId, share::Percent};
+use bc_protocol::{
+    id::{PoolId, RolloutId},
+    share::Percent,
+    version::Version,
+};
 use proptest::prelude::*;
 
-use super::{Outlook, Prospect, Reachable, Work, forecast};
-use crate::rollout::budget::Budget;
+use super::{Aborted, Order, Outlook, Prospect, Reachable, Work, forecast};
+use crate::rollout::{budget::Budget, snapshot::Trouble};
+
+static NEW: LazyLock<Version> = LazyLock::new(|| "1.4.0".parse().unwrap());
 
 fn pool(letter: char) -> PoolId {
     PoolId::derived(&[letter.to_string().as_bytes()])
@@ -26,6 +32,8 @@ fn outlook<'a>(nodes: &str, share: &str, waves: &'a [Percent], timeout: u64) -> 
             } else {
                 Reachable::Online
             },
+            bar: None,
+            runs: Some("1.3.0".parse().unwrap()),
         })
         .collect();
     let mut sizes: BTreeMap<PoolId, u32> = BTreeMap::new();
@@ -43,6 +51,10 @@ fn outlook<'a>(nodes: &str, share: &str, waves: &'a [Percent], timeout: u64) -> 
         soak: Duration::from_secs(600),
         timeout: Duration::from_secs(timeout),
         per_node: Duration::from_secs(60),
+        version: &NEW,
+        order: Order::Drawn,
+        left_out: 0,
+        aborted: None,
     }
 }
 
@@ -91,6 +103,71 @@ fn what_its_author_may_not_have_meant() {
         &[660, 60],
         &["nobody-online"],
     );
+}
+
+/// What a forecast says of warnings, each on its line.
+fn warned(outlook: &Outlook<'_>) -> String {
+    let warnings = forecast(outlook).warnings;
+    let lines: Vec<String> = warnings
+        .iter()
+        .map(|warning| format!("{}: {warning}", warning.code()))
+        .collect();
+    lines.join("\n")
+}
+
+#[test]
+fn nodes_that_would_be_passed_over_are_counted_by_their_cause() {
+    let waves = percents(&["50", "100"]);
+    let mut outlook = outlook("aaaa", "0", &waves, 900);
+    let floor = Trouble::new(
+        "floor",
+        "expected a sequence of at least the node's floor 7, found 1",
+    );
+    outlook.members[0].bar = Some(Trouble::new("held", "its owner holds the node: a fair"));
+    outlook.members[1].bar = Some(floor.clone());
+    outlook.members[2].bar = Some(floor.clone());
+    insta::assert_snapshot!(warned(&outlook), @r"
+    floor: 2 nodes would be passed over: expected a sequence of at least the node's floor 7, found 1
+    held: 1 node would be passed over: its owner holds the node: a fair
+    ");
+    outlook.members[3].bar = Some(floor.clone());
+    assert!(warned(&outlook).contains("nobody-takes-it: no node in scope"));
+    // One that has it already is not passed over.
+    for member in &mut outlook.members {
+        member.work = Work::Nothing;
+    }
+    assert_eq!(
+        warned(&outlook),
+        "nothing-to-do: every node in scope runs the release already"
+    );
+}
+
+#[test]
+fn a_first_wave_that_nobody_can_begin_is_known_where_the_order_is() {
+    let waves = percents(&["50", "100"]);
+    let mut outlook = outlook("Aa", "0", &waves, 900);
+    assert_eq!(warned(&outlook), "");
+    outlook.order = Order::Known;
+    insta::assert_snapshot!(warned(&outlook), @"no-canary: no node of the first wave, which has 1, can begin now: all others wait until it is passed over");
+}
+
+#[test]
+fn a_version_that_falls_and_a_release_that_was_given_up_are_worth_a_word() {
+    let waves = percents(&["50", "100"]);
+    let mut outlook = outlook("aa", "0", &waves, 900);
+    outlook.members[1].runs = Some("1.10.0-rc.1".parse().unwrap());
+    outlook.left_out = 2;
+    outlook.aborted = Some(Aborted {
+        rollout: RolloutId::derived(&[b"one"]),
+        reason: "it never connects".to_owned(),
+    });
+    let said = warned(&outlook);
+    let said = said.replace(&RolloutId::derived(&[b"one"]).to_string(), "ONE");
+    insta::assert_snapshot!(said, @r"
+    lower-version: 1 node would go from a version such as 1.10.0-rc.1 to 1.4.0: its sequence is the higher one, and that is what counts
+    maintenance: 2 nodes in maintenance would be left out
+    aborted-before: the last rollout of this version, ONE, was aborted: it never connects
+    ");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::{
         gate,
         hold::Hold,
         settle,
-        snapshot::{Flight, Lingering, Place, Pool, Row, Snapshot, Tally, Trouble},
+        snapshot::{Flight, Lingering, Place, Pool, Row, Snapshot, Tally, Trouble, taken},
     },
 };
 
@@ -175,7 +175,7 @@ impl<'a> Pass<'a> {
         }
         let failed = self.failed_or_regressed();
         let wave = self.open_wave();
-        let waves = u32::try_from(self.plan.waves.len()).unwrap_or(u32::MAX);
+        let waves = u32::try_from(taken(&self.plan.waves)).unwrap_or(u32::MAX);
         let shut = gate::judge(gate::Wave {
             wave: self.plan.head.wave,
             waves,

@@ -21,11 +21,12 @@ use crate::{
     event::outbox::{Draft, publish},
     release::store::by_version,
     rollout::{
-        snapshot::Terms,
+        snapshot::{Offer, Terms},
         store::{
             self,
             create::{New, Reach},
         },
+        target::Target,
     },
 };
 
@@ -89,13 +90,23 @@ async fn newest(tx: &mut Tx, tenant: &TenantId) -> Result<Moment, sqlx::Error> {
     Ok(next.map_or(now, |next| next.max(now)))
 }
 
-/// The rollout that a request asks for, and its pools; or why there is none to be had.
-pub(super) async fn intended<'a>(
+async fn intended<'a>(
+    conn: &mut Conn,
+    asked: (&'a str, &'a CreateRollout),
+    at: (RolloutId, Moment),
+    services: &Services,
+) -> Result<(New<'a>, BTreeSet<PoolId>), RolloutError> {
+    let (new, pools, _) = offered(conn, asked, at, services).await?;
+    Ok((new, pools))
+}
+
+/// The rollout that a request asks for, its pools and what it offers; or why there is none to be had.
+pub(super) async fn offered<'a>(
     conn: &mut Conn,
     (actor, request): (&'a str, &'a CreateRollout),
     (id, at): (RolloutId, Moment),
     services: &Services,
-) -> Result<(New<'a>, BTreeSet<PoolId>), RolloutError> {
+) -> Result<(New<'a>, BTreeSet<PoolId>, Offer), RolloutError> {
     let checked = check::create(request)?;
     let release = by_version(conn, &request.version, &services.trust)
         .await?
@@ -119,7 +130,7 @@ pub(super) async fn intended<'a>(
         reach: checked.reach,
         at,
     };
-    Ok((new, pools))
+    Ok((new, pools, Offer::Good(Target::of(&release.manifest))))
 }
 
 /// With a key the id follows from who calls for whom with which key, so that equal calls meet.

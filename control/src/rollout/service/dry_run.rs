@@ -1,17 +1,26 @@
 //! `rollouts.plan`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use bc_protocol::id::PoolId;
+use bc_protocol::{
+    id::{NodeId, PoolId},
+    version::Version,
+};
 
 use super::{RolloutError, Services, create};
 use crate::{
     api::rollout::{CreateRollout, PlanWarning, PlannedPool, PlannedWave, RolloutPlan, RowState},
     clock::Moment,
+    db::Conn,
     rollout::{
         budget::Budget,
-        forecast::{self, Forecast, Outlook, Prospect, Reachable, Work},
-        store::{self, create::New},
+        forecast::{self, Forecast, Order, Outlook, Prospect, Reachable, Work},
+        plan::unstartable,
+        snapshot::{Offer, Presence, Scope, Trouble},
+        store::{
+            self,
+            create::{Member, New},
+        },
     },
 };
 
@@ -26,7 +35,7 @@ pub(crate) async fn plan(
     let now = Moment::now();
     let id = create::id(actor, &request, now);
     let asked = (actor, &request);
-    let (new, pools) = create::intended(&mut conn, asked, (id, now), services).await?;
+    let (new, pools, target) = create::offered(&mut conn, asked, (id, now), services).await?;
     let members = store::create::members(&mut conn, &new, &pools).await?;
     if members.is_empty() {
         return Err(RolloutError::NobodyInScope);
@@ -37,28 +46,71 @@ pub(crate) async fn plan(
         return Err(RolloutError::Busy { rollout });
     }
     let per_node = store::outlook::per_node(&mut conn, new.tenant).await?;
-    let online = store::create::online(&mut conn, &pools).await?;
+    let left_out = left_out(&mut conn, (&new, &pools), members.len()).await?;
     let outlook = Outlook {
-        members: members
-            .into_iter()
-            .map(|member| Prospect {
-                pool: member.pool,
-                work: work(member.start),
-                reach: if online.contains(&member.node) {
-                    Reachable::Online
-                } else {
-                    Reachable::Offline
-                },
-            })
-            .collect(),
+        members: prospects(&mut conn, (&new, &pools, &target), members).await?,
         pools: store::outlook::budgets(&mut conn, new.tenant).await?,
         waves: &new.waves,
         soak: new.terms.soak,
         timeout: new.terms.timeout,
         per_node: per_node.unwrap_or(forecast::GUESS),
+        version: &new.terms.version,
+        order: match &request.idempotency_key {
+            Some(_) => Order::Known,
+            None => Order::Drawn,
+        },
+        left_out,
+        aborted: store::outlook::aborted(&mut conn, new.tenant, &new.terms.version).await?,
     };
     let made = forecast::forecast(&outlook);
     Ok(answer(&new, &outlook, &made))
+}
+
+/// How many nodes are not in scope for no other reason than that they are in maintenance.
+async fn left_out(
+    conn: &mut Conn,
+    (new, pools): (&New<'_>, &BTreeSet<PoolId>),
+    members: usize,
+) -> Result<u32, RolloutError> {
+    let mut all = new.clone();
+    all.terms.scope = Scope::MaintenanceToo;
+    let all = store::create::members(conn, &all, pools).await?.len();
+    Ok(u32::try_from(all.saturating_sub(members)).unwrap_or(u32::MAX))
+}
+
+/// What the planner would make of each node, in the rollout's order.
+async fn prospects(
+    conn: &mut Conn,
+    (new, pools, target): (&New<'_>, &BTreeSet<PoolId>, &Offer),
+    members: Vec<Member>,
+) -> Result<Vec<Prospect>, RolloutError> {
+    let mut nodes: BTreeMap<NodeId, (Reachable, Option<Trouble>, Option<Version>)> =
+        BTreeMap::new();
+    for pool in pools {
+        for node in store::outlook::nodes(conn, pool).await? {
+            let reach = match node.presence {
+                Presence::Online => Reachable::Online,
+                Presence::Offline(_) => Reachable::Offline,
+            };
+            let said = node.said.as_ref();
+            let bringing = (&new.terms.version, target);
+            let bar = said.and_then(|said| unstartable(&node, said, bringing));
+            let runs = said.map(|said| said.version.clone());
+            nodes.insert(node.id, (reach, bar, runs));
+        }
+    }
+    let prospects = members.into_iter().map(|member| {
+        let known = nodes.remove(&member.node);
+        let (reach, bar, runs) = known.unwrap_or((Reachable::Offline, None, None));
+        Prospect {
+            pool: member.pool,
+            work: work(member.start),
+            reach,
+            bar,
+            runs,
+        }
+    });
+    Ok(prospects.collect())
 }
 
 fn work(start: RowState) -> Work {

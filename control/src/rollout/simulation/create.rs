@@ -206,6 +206,7 @@ fn first_head() -> Head {
     Head {
         state: RolloutState::Running,
         reason: None,
+        paused_reason: None,
         wave: 0,
         wave_settled_at: None,
         accepted_failures: 0,

@@ -89,7 +89,7 @@ async fn head(tx: &mut Tx, plan: &Plan) -> Result<Written, StoreError> {
     let head = &plan.head;
     let row = query(
         "UPDATE rollouts SET revision = revision + 1, state = $3, reason = $4, wave = $5, wave_settled_at = $6,
-             accepted_failures = $7, accepted_untried = $8, finished_at = $9, updated_at = $10
+             accepted_failures = $7, accepted_untried = $8, finished_at = $9, updated_at = $10, paused_reason = $11
          WHERE id = $1 AND revision = $2 RETURNING tenant, number",
     )
     .bind(plan.rollout.as_str())
@@ -102,6 +102,7 @@ async fn head(tx: &mut Tx, plan: &Plan) -> Result<Written, StoreError> {
     .bind(head.accepted_untried)
     .bind(head.finished_at.map(|at| at.millis()))
     .bind(plan.at.millis())
+    .bind(&head.paused_reason)
     .fetch_optional(&mut **tx)
     .await?;
     let row = row.ok_or_else(|| StoreError::Stale {

@@ -11,7 +11,7 @@ use bc_protocol::{
     version::Version,
 };
 
-pub(crate) use members::{members, online};
+pub(crate) use members::members;
 use packs::Packer;
 
 use super::{StoreError, freeze, late};

@@ -2,16 +2,23 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use bc_protocol::id::{NodeId, PoolId, RolloutId, TenantId};
+use bc_protocol::{
+    id::{NodeId, PoolId, RolloutId, TenantId},
+    version::Version,
+};
 
-use super::load::share;
+use super::{
+    load::{rollout_state, share},
+    node,
+};
 use crate::{
+    api::rollout::RolloutState,
     db::{
         Conn,
         column::{number, parsed},
         query,
     },
-    rollout::budget::Budget,
+    rollout::{budget::Budget, forecast::Aborted, snapshot::Node},
 };
 
 /// The budgets of a tenant's pools.
@@ -66,4 +73,42 @@ pub(crate) async fn busy(
     rows.iter()
         .map(|row| Ok((parsed(row, "node_id")?, parsed(row, "id")?)))
         .collect()
+}
+
+/// A pool's nodes, as a pass would see them.
+pub(crate) async fn nodes(conn: &mut Conn, pool: &PoolId) -> Result<Vec<Node>, sqlx::Error> {
+    const NODES: &str = concat!(
+        "SELECT ",
+        node::node_columns!(),
+        "FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id
+         WHERE n.pool_id = $1 AND n.removed_at IS NULL AND n.generation > 0"
+    );
+    let rows = query(NODES).bind(pool.as_str()).fetch_all(conn).await?;
+    rows.iter().map(node::node).collect()
+}
+
+/// The tenant's newest rollout of a version, if it was aborted.
+pub(crate) async fn aborted(
+    conn: &mut Conn,
+    tenant: &TenantId,
+    version: &Version,
+) -> Result<Option<Aborted>, sqlx::Error> {
+    let row = query(
+        "SELECT id, state, reason FROM rollouts WHERE tenant = $1 AND version = $2
+         ORDER BY created_at DESC, id DESC LIMIT 1",
+    )
+    .bind(tenant.as_str())
+    .bind(version.as_str())
+    .fetch_optional(conn)
+    .await?;
+    let Some(row) = row else {
+        return Ok(None);
+    };
+    if rollout_state(&row)? != RolloutState::Aborted {
+        return Ok(None);
+    }
+    Ok(Some(Aborted {
+        rollout: parsed(&row, "id")?,
+        reason: row.try_get::<Option<String>>("reason")?.unwrap_or_default(),
+    }))
 }

@@ -136,6 +136,7 @@ fn rollout(row: &Row, waves: Waves) -> Result<Rollout, sqlx::Error> {
         version: parsed(row, "version")?,
         state: rollout_state(row)?,
         reason: row.try_get("reason")?,
+        paused_reason: row.try_get("paused_reason")?,
         waves: waves.percents,
         wave: number(row, "wave")?,
         max_failure_ratio: share(row, "max_failure_ppm")?,

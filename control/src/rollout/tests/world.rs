@@ -104,6 +104,7 @@ impl World {
             head: Head {
                 state: RolloutState::Running,
                 reason: None,
+                paused_reason: None,
                 wave: 0,
                 wave_settled_at: None,
                 accepted_failures: 0,

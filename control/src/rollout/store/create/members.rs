@@ -152,24 +152,3 @@ impl PoolScope<'_> {
         }
     }
 }
-
-/// Nodes of these pools that can be reached now.
-pub(crate) async fn online(
-    conn: &mut Conn,
-    pools: &BTreeSet<PoolId>,
-) -> Result<BTreeSet<NodeId>, sqlx::Error> {
-    let mut nodes = BTreeSet::new();
-    for pool in pools {
-        let rows = query(
-            "SELECT n.id FROM nodes n JOIN node_facts f ON f.node_id = n.id
-             WHERE n.pool_id = $1 AND n.removed_at IS NULL AND f.online = 1",
-        )
-        .bind(pool.as_str())
-        .fetch_all(&mut *conn)
-        .await?;
-        for row in &rows {
-            nodes.insert(parsed(row, "id")?);
-        }
-    }
-    Ok(nodes)
-}

@@ -105,6 +105,7 @@ fn head(row: &Row) -> Result<Head, sqlx::Error> {
     Ok(Head {
         state: rollout_state(row)?,
         reason: row.try_get("reason")?,
+        paused_reason: row.try_get("paused_reason")?,
         wave: number(row, "wave")?,
         wave_settled_at: moment_option(row, "wave_settled_at")?,
         accepted_failures: number(row, "accepted_failures")?,
