@@ -45,6 +45,8 @@ pub(crate) struct Server {
 enum Rejected {
     #[error("expected tls and a request within {0:?}")]
     Overdue(Duration),
+    #[error("the peer left without a word")]
+    Silent,
     #[error("no tls: {0}")]
     Tls(io::Error),
     #[error(transparent)]
@@ -188,7 +190,8 @@ async fn secure_and_upgrade(
     let bytes = Bucket::full(limits.bytes_per_second, limits.bytes_burst, clock::now());
     let greeting = Greeting::hear(Metered::new(stream, bytes))
         .await
-        .map_err(Rejected::Tls)?;
+        .map_err(Rejected::Tls)?
+        .ok_or(Rejected::Silent)?;
     let max = limits.handshakes_under_way;
     let turn = gateway.handshakes.enter(max).await;
     // What a handshake needs, only who is at it has.
@@ -222,6 +225,7 @@ fn as_told(reason: &Rejected) -> NoSession {
         Rejected::NotNow(not_now) => (StatusCode::TOO_MANY_REQUESTS, not_now.retry_after_seconds()),
         Rejected::Draining
         | Rejected::Overdue(_)
+        | Rejected::Silent
         | Rejected::Tls(_)
         | Rejected::GivenUp(_)
         | Rejected::NoCertificate
@@ -243,6 +247,10 @@ fn reject(gateway: &Gateway, from: SocketAddr, reason: &Rejected) {
         Rejected::GivenUp(_) => Limit::HandshakesUnderWay,
         Rejected::Draining => {
             debug!(%from, "came while the gateway stops");
+            return;
+        }
+        Rejected::Silent => {
+            debug!(%from, "came and left without a word");
             return;
         }
         Rejected::Tls(_)

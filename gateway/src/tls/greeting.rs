@@ -40,8 +40,9 @@ enum Waits {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Patience> Greeting<S> {
-    /// Waits for a first record.
-    pub(crate) async fn hear(socket: S) -> io::Result<Self> {
+    /// Waits for a first record. Gives none if the peer leaves before it has said a word: balancers and monitors do, to see
+    /// whether anybody is there.
+    pub(crate) async fn hear(socket: S) -> io::Result<Option<Self>> {
         let mut greeting = Self {
             socket,
             come: Vec::new(),
@@ -52,13 +53,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Patience> Greeting<S> {
                 greeting.socket.wake_for(missing)?;
                 waits = Waits::ForMore;
             }
-            std::future::poll_fn(|cx| greeting.poll_more(cx)).await?;
+            let more = std::future::poll_fn(|cx| greeting.poll_more(cx)).await;
+            match more {
+                Err(error) if greeting.come.is_empty() && has_left(&error) => return Ok(None),
+                other => other?,
+            }
         }
         match waits {
             Waits::ForAnything => {}
             Waits::ForMore => greeting.socket.wake_for(1)?,
         }
-        Ok(greeting)
+        Ok(Some(greeting))
     }
 
     /// The whole handshake: both ends know who the other is.
@@ -91,4 +96,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Patience> Greeting<S> {
         };
         (missing > 0).then_some(missing)
     }
+}
+
+/// Whether the peer is gone, in whatever manner.
+fn has_left(error: &io::Error) -> bool {
+    let gone = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset];
+    gone.contains(&error.kind())
 }

@@ -89,6 +89,27 @@ async fn other_requests_get_a_plain_answer() {
 }
 
 #[tokio::test]
+async fn who_only_looks_whether_somebody_is_there_is_no_stranger() {
+    let control = Control::start().await;
+    let metrics = "metrics_listen = \"127.0.0.1:0\"";
+    let gateway = Home::new(&control, metrics).start().await;
+    for _ in 0..3 {
+        drop(TcpStream::connect(gateway.address).await.unwrap());
+        let hasty = TcpStream::connect(gateway.address).await.unwrap();
+        // With a reset, as balancers like it.
+        hasty.set_zero_linger().unwrap();
+    }
+    let mut real = TcpStream::connect(gateway.address).await.unwrap();
+    real.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    drop(soon(real.read(&mut [0])).await);
+    gateway
+        .until(async || gateway.series("bc_gateway_connections").await == 0)
+        .await;
+    let strangers = "bc_gateway_limits_reached_total{limit=\"strangers\"}";
+    assert_eq!(gateway.series(strangers).await, 1);
+}
+
+#[tokio::test]
 async fn a_socket_that_drips_is_closed_and_takes_nobodys_place() {
     let control = Control::start().await;
     let limits = "[limits]\nhandshake_timeout = \"500ms\"\nunwelcomed_per_address = 2";

@@ -78,7 +78,9 @@ async fn accept(
     stream: DuplexStream,
     config: Arc<ServerConfig>,
 ) -> io::Result<Secured<DuplexStream>> {
-    Greeting::hear(stream).await?.answer(config).await
+    let greeting = Greeting::hear(stream).await?;
+    let greeting = greeting.ok_or(io::ErrorKind::UnexpectedEof)?;
+    greeting.answer(config).await
 }
 
 async fn pair(ends: &Ends, room: usize) -> (TlsStream<DuplexStream>, Secured<DuplexStream>) {

@@ -79,7 +79,8 @@ pub(crate) enum Bench {
     /// nats-server and mosquitto do the same, over TLS 1.3 with client certificates too; they have to be installed, and
     /// are started and ended here. Without them there are only the floors: rustls alone, and a bare loop of writes. The
     /// first time it builds for minutes. Takes three minutes with peers, one without; best on a machine that does nothing
-    /// else.
+    /// else. For the storm on a processor of the server's own it needs taskset and two processors, of which it takes the first
+    /// two.
     Gateway(GatewayArgs),
     /// Updates of the agent as it is shipped, and with --peers the same by systemd-sysupdate, in the same rounds.
     ///
