@@ -3,6 +3,7 @@
 //! Takes a plan, gives a running control, a gateway and nodes, each node a `bcd supervise` of its own. Whatever was
 //! started is ended, and the folder removed, when the fleet is dropped. It never touches anything else.
 
+mod gateway;
 mod operator;
 mod process;
 mod releases;
@@ -123,23 +124,7 @@ impl Fleet {
         let operator = Operator::new(&programs.control, &url, &root.join("control/admin.token"));
         operator.ready(&mut control).await?;
 
-        let token = root.join("gateway.token");
-        let session_url = format!("wss://127.0.0.1:{session}/session");
-        operator.run(&[
-            "gateways",
-            "enrol",
-            "local",
-            "--url",
-            &session_url,
-            "--out",
-            &text(&token)?,
-        ])?;
-        let config = root.join("gateway.toml");
-        replace(&config, &gateway_config(root, &url, session, &token))?;
-        let mut gateway = Service::new("gateway", &programs.gateway, &root.join("logs"));
-        gateway.arg("--config").arg(&config);
-        gateway.start()?;
-
+        let gateway = gateway::begin(&operator, &programs.gateway, root, ("gateway", session))?;
         let mut pools = Vec::new();
         for pool in &plan.pools {
             let made = operator.json(&["pools", "create", pool.name, "--budget", pool.budget])?;
@@ -345,14 +330,6 @@ fn control_config(root: &Path, keys: &Keys, api: u16, link: u16) -> String {
         data = root.join("control"),
         pins = keys.pins(),
         downloads = root.join("downloads"),
-    )
-}
-
-fn gateway_config(root: &Path, control: &str, port: u16, token: &Path) -> String {
-    format!(
-        "listen = \"127.0.0.1:{port}\"\ncontrol = {control:?}\nstate_dir = {state:?}\nenrol_token_file = {token:?}\n\
-         drain = \"1s\"\n",
-        state = root.join("gateway"),
     )
 }
 

@@ -1,5 +1,5 @@
 //! Certificates that live for seconds: nodes and gateway renew them over the links that they hold, a node that was away
-//! for too long renews at control, and a removed node does neither.
+//! for too long renews at control, and a removed node does neither. Where gateways are is told with them.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -131,6 +131,44 @@ async fn a_credential_in_two_places_is_told_of() {
     assert_eq!(subjects, [format!("node/{}", original.id)]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_moves_to_a_gateway_that_came_after_it() {
+    // Certificates of the usual life, which nobody renews today.
+    let mut fleet = fleet_with("").await;
+    fleet.online(2, PATIENCE).await.unwrap();
+    let identities = [0, 1].map(|n: usize| fleet.nodes[n].dir.join("state/identity/node.json"));
+    let told = |wanted: usize| {
+        let identities = &identities;
+        move |_: &packaging::fleet::Operator| {
+            for file in identities {
+                let json: serde_json::Value = serde_json::from_slice(&std::fs::read(file)?)?;
+                if json["gateways"].as_array().map(Vec::len) != Some(wanted) {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(()))
+        }
+    };
+    let mut second = fleet.add_gateway("second").unwrap();
+    fleet
+        .operator
+        .until("every node knows both gateways", PATIENCE, told(2))
+        .await
+        .unwrap_or_else(|error| panic!("{error:#}\n{}\n{}", second.log(), fleet.logs()));
+    fleet.gateway.stop(PATIENCE).unwrap();
+    fleet
+        .operator
+        .run(&["gateways", "remove", "gateway", "--yes"])
+        .unwrap();
+    fleet.online(2, PATIENCE).await.unwrap();
+    fleet
+        .operator
+        .until("every node has forgotten the first", PATIENCE, told(1))
+        .await
+        .unwrap_or_else(|error| panic!("{error:#}\n{}\n{}", second.log(), fleet.logs()));
+    second.check().unwrap();
+}
+
 /// Waits until a file holds something else.
 async fn changed(fleet: &Fleet, file: &Path) {
     let before = std::fs::read(file).unwrap();
@@ -143,7 +181,16 @@ async fn changed(fleet: &Fleet, file: &Path) {
         .unwrap_or_else(|error| panic!("{error:#}: {}\n{}", file.display(), fleet.logs()));
 }
 
+/// One whose certificates end soon.
 async fn fleet() -> Fleet {
+    let life = humantime::format_duration(LIFE);
+    fleet_with(&format!(
+        "\n[nodes]\ncertificate_lifetime = \"{life}\"\n\n[gateways]\ncertificate_lifetime = \"{life}\"\n"
+    ))
+    .await
+}
+
+async fn fleet_with(tables: &str) -> Fleet {
     let binaries = tempfile::tempdir().unwrap();
     let package: PathBuf = binaries.path().join("1.0.0");
     let programs = build::programs().await.unwrap();
@@ -163,11 +210,7 @@ async fn fleet() -> Fleet {
             stable: Duration::from_secs(1),
         },
     };
-    let life = humantime::format_duration(LIFE);
-    let tables = format!(
-        "\n[nodes]\ncertificate_lifetime = \"{life}\"\n\n[gateways]\ncertificate_lifetime = \"{life}\"\n"
-    );
-    Fleet::start_with(programs, &package, &plan, &tables)
+    Fleet::start_with(programs, &package, &plan, tables)
         .await
         .unwrap()
 }
