@@ -345,6 +345,24 @@ async fn a_node_without_a_gateway_says_since_when_and_why() {
     node.says(|session| session["running"] == false).await;
 }
 
+/// Whoever asks often is put off, and finds nothing wrong in that.
+#[tokio::test]
+async fn a_gateway_that_says_not_now_is_there() {
+    let fleet = Fleet::start().await;
+    let node = Node::new(&fleet);
+    node.join();
+    let gateway = tokio::spawn(fleet.put_everybody_off());
+    let finding = node.finding("gateway").await;
+    gateway.abort();
+    assert_eq!(finding["good"], true, "{finding}");
+    assert!(
+        finding["found"]
+            .as_str()
+            .unwrap()
+            .ends_with("says not now (429)")
+    );
+}
+
 #[tokio::test]
 async fn the_doctor_notes_pins_that_changed_since_the_start() {
     let fleet = Fleet::start().await;

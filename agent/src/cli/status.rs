@@ -348,7 +348,9 @@ fn session_text(session: &SessionStatus) -> String {
             session.since.as_deref().unwrap_or("an unknown time")
         ),
         (true, None) => "connected".to_owned(),
-        (false, _) if session.removed => "none: the fleet has removed this node".to_owned(),
+        (false, _) if session.removed => {
+            "none: the fleet has removed this node; bcd doctor says more".to_owned()
+        }
         (false, _) if !session.running => "none: the node does not run".to_owned(),
         (false, _) => format!(
             "none since {}: {}",

@@ -17,7 +17,7 @@ use crate::{
     dial::Reach,
     http::{self, HttpError, Patience, Server, Web},
     identity::Identity,
-    node::socket,
+    node::{session::Ending, socket},
     tls,
 };
 
@@ -159,6 +159,15 @@ pub(super) async fn gateways(identity: &Identity, gateways: &[String]) -> Vec<Fi
         let problem = match timeout(PATIENCE, opening).await {
             Ok(Ok(_socket)) => {
                 let found = format!("{gateway} lets this node in");
+                findings.push(Finding::good(CHECK, found));
+                continue;
+            }
+            // It is there and lets nodes in: this one has asked often, or many others have.
+            Ok(Err(Ending::Refused {
+                status: status @ (429 | 503),
+                ..
+            })) => {
+                let found = format!("{gateway} is there, and says not now ({status})");
                 findings.push(Finding::good(CHECK, found));
                 continue;
             }

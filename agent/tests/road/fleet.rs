@@ -35,7 +35,14 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use tokio_tungstenite::{WebSocketStream, accept_async, tungstenite::Message};
+use tokio_tungstenite::{
+    WebSocketStream, accept_async, accept_hdr_async,
+    tungstenite::{
+        Message,
+        handshake::server::{ErrorResponse, Request, Response},
+        http::StatusCode,
+    },
+};
 
 use super::node::BCD;
 
@@ -206,6 +213,15 @@ impl Fleet {
         }
     }
 
+    /// Lets everybody in, and asks everybody to come later.
+    pub(crate) async fn put_everybody_off(self) {
+        loop {
+            let (stream, _) = self.gateway.accept().await.unwrap();
+            let stream = soon(self.acceptor.accept(stream)).await.unwrap();
+            drop(accept_hdr_async(stream, not_now).await);
+        }
+    }
+
     /// The next session, welcomed.
     pub(crate) async fn session(&self) -> Session {
         let (stream, _) = soon(self.gateway.accept()).await.unwrap();
@@ -227,6 +243,13 @@ impl Fleet {
         session.say(welcome).await;
         session
     }
+}
+
+#[expect(clippy::result_large_err, reason = "the library calls it so")]
+fn not_now(_: &Request, _: Response) -> Result<Response, ErrorResponse> {
+    let mut refusal = ErrorResponse::new(None);
+    *refusal.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    Err(refusal)
 }
 
 type Socket = WebSocketStream<TlsStream<tokio::net::TcpStream>>;

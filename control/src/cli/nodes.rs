@@ -69,6 +69,7 @@ impl View for Node {
                 ),
             ]);
             fields.extend(reported.last_attempt.as_ref().map(last_attempt));
+            fields.extend(reported.last_attempt.as_ref().and_then(another_try));
         }
         let labels = self
             .labels
@@ -177,6 +178,12 @@ fn last_attempt(attempt: &AttemptFacts) -> (&'static str, Cell) {
         text = format!("{text}: {}", attempt.message);
     }
     ("last attempt", Cell::toned(text, attempt_tone(attempt)))
+}
+
+/// A node tries nothing again by itself that it has given up for good.
+fn another_try(attempt: &AttemptFacts) -> Option<(&'static str, Cell)> {
+    let mended = "once its cause is mended, `rollouts retry` of a completed rollout tries it again";
+    (attempt.is_final && attempt_tone(attempt) == Tone::Bad).then(|| ("hint", Cell::new(mended)))
 }
 
 fn attempt_words(attempt: &AttemptFacts) -> String {

@@ -314,8 +314,10 @@ mod tests {
         };
         let variables = environment(&[(TOKEN, "variable")]);
         let settings = Settings::resolve(&flags, &variables, &contexts()).unwrap();
+        let token = settings.token.unwrap();
+        assert_eq!(token.origin, Origin::Flag("--token-file"));
         assert!(matches!(
-            settings.token.unwrap().value,
+            token.value,
             TokenSource::File(path) if path.as_os_str() == "/run/token"
         ));
     }

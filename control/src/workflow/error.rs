@@ -45,13 +45,25 @@ pub(crate) enum WorkflowError {
         workflow: WorkflowId,
     },
     /// No workflow goes this way.
-    #[error("expected a move that workflows make, found {} to {}", from.word(), to.word())]
+    #[error("expected {}, found {}", after(*from), to.word())]
     Move {
         /// How it stands.
         from: WorkflowState,
         /// What was asked for.
         to: WorkflowState,
     },
+}
+
+/// What may follow.
+fn after(from: WorkflowState) -> String {
+    let next = WorkflowState::ALL
+        .into_iter()
+        .filter(|to| from.may_become(*to));
+    let next: Vec<&str> = next.map(WorkflowState::word).collect();
+    match next.as_slice() {
+        [] => format!("nothing after {}, which is an end", from.word()),
+        next => format!("one of {} after {}", next.join(", "), from.word()),
+    }
 }
 
 impl From<WorkflowError> for ErrorObject {

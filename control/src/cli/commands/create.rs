@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use bc_protocol::{
-    command::{Kind, Part},
-    id::NodeId,
-};
+use bc_protocol::command::{Kind, Part};
 use clap::Args;
 use ulid::Ulid;
 
@@ -13,7 +10,13 @@ use super::watch::{WatchFlags, or_show};
 use crate::{
     api::command::{Command, CreateCommand, Payload},
     chance,
-    cli::{dry::DryRun, exit::Exit, failure::Failure, online::Online, span},
+    cli::{
+        dry::DryRun,
+        exit::Exit,
+        failure::Failure,
+        online::{NodeName, Online},
+        span,
+    },
     clock::Moment,
 };
 
@@ -23,9 +26,9 @@ use crate::{
 /// it is back, if that is before the command expires.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Create {
-    /// The node
+    /// The node, by its id, the end of it, or its hostname
     #[arg(long, value_name = "NODE")]
-    node: NodeId,
+    node: NodeName,
     /// What it is to do: daemon.restart or diagnostics.collect
     #[arg(long, value_name = "KIND")]
     kind: Kind,
@@ -49,7 +52,7 @@ impl Create {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
         let request = CreateCommand {
             tenant_id: online.client.tenant.clone(),
-            node_id: self.node,
+            node_id: online.node(&self.node).await?,
             kind: self.kind,
             payload: Payload {
                 collect: self.collect,

@@ -61,13 +61,16 @@ fn rows(settings: &Settings) -> Vec<(&'static str, Sourced<String>)> {
             ),
         ),
     ];
-    if let Some(token) = &settings.token {
-        let shown = match &token.value {
-            TokenSource::Given(_) => "(not shown)".to_owned(),
-            TokenSource::File(path) => format!("in {}", path.display()),
-        };
-        rows.push(("token", text(shown, &token.origin)));
-    }
+    rows.push(match &settings.token {
+        Some(token) => {
+            let shown = match &token.value {
+                TokenSource::Given(_) => "(not shown)".to_owned(),
+                TokenSource::File(path) => format!("in {}", path.display()),
+            };
+            ("token", text(shown, &token.origin))
+        }
+        None => ("token", text("none".to_owned(), &Origin::Default)),
+    });
     if let Some(name) = &settings.context {
         let origin = Origin::Context(name.clone());
         rows.push(("context", text(name.clone(), &origin)));

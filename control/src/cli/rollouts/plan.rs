@@ -43,14 +43,8 @@ impl View for RolloutPlan {
             ("version", Cell::new(&self.version)),
             ("nodes", Cell::new(self.nodes)),
             ("have it already", Cell::new(self.already)),
-            (
-                "takes about",
-                Cell::new(human_seconds(self.estimated_seconds)),
-            ),
-            (
-                "a node takes",
-                Cell::new(human_seconds(self.seconds_per_node)),
-            ),
+            ("takes about", Cell::new(about(self.estimated_seconds))),
+            ("a node takes", Cell::new(about(self.seconds_per_node))),
         ];
         for warning in &self.warnings {
             fields.push(("warning", Cell::toned(&warning.message, Tone::Bad)));
@@ -74,7 +68,7 @@ fn waves(waves: &[PlannedWave]) -> Sheet {
                 Cell::new(wave.percent),
                 Cell::new(wave.nodes),
                 Cell::new(wave.pools.len()),
-                Cell::new(human_seconds(wave.estimated_seconds)),
+                Cell::new(about(wave.estimated_seconds)),
             ]
         })
         .collect();
@@ -100,4 +94,9 @@ fn pools(pools: &[PlannedPool]) -> Sheet {
         })
         .collect();
     Sheet::rows(&["POOL", "NODES", "ONLINE", "AT ONCE", "DISRUPTED"], rows)
+}
+
+/// An estimate knows no fractions of a second.
+fn about(seconds: f64) -> String {
+    human_seconds(seconds.ceil())
 }

@@ -83,10 +83,10 @@ impl Layers<'_> {
             )
         });
         for (origin, token, file) in [flags, variables].into_iter().chain(context) {
-            let value = match (token, file) {
+            let (value, origin) = match (token, file) {
                 (Some(_), Some(_)) => return Err(SettingsError::TwoTokens { origin }),
-                (Some(token), None) => TokenSource::Given(Secret::new(&token)),
-                (None, Some(file)) => TokenSource::File(file),
+                (Some(token), None) => (TokenSource::Given(Secret::new(&token)), origin),
+                (None, Some(file)) => (TokenSource::File(file), of_a_file(origin)),
                 (None, None) => continue,
             };
             return Ok(Some(Sourced { value, origin }));
@@ -196,6 +196,16 @@ fn address(text: &str) -> Option<Url> {
         && url.query().is_none()
         && url.fragment().is_none();
     plain.then_some(url)
+}
+
+/// A token's file has a flag and a variable of its own.
+fn of_a_file(token: Origin) -> Origin {
+    match token {
+        Origin::Flag(_) => Origin::Flag("--token-file"),
+        Origin::Variable(_) => Origin::Variable(TOKEN_FILE),
+        Origin::Context(name) => Origin::Context(name),
+        Origin::Default => Origin::Default,
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! `workflows create`.
 
-use bc_protocol::id::NodeId;
 use clap::Args;
 
 use crate::{
@@ -9,7 +8,7 @@ use crate::{
         dry::DryRun,
         exit::Exit,
         failure::Failure,
-        online::Online,
+        online::{NodeName, Online},
         rollouts::{key, reason},
     },
 };
@@ -19,9 +18,9 @@ use crate::{
 /// The work itself is somebody else's. Its node takes a place in its pool's budget until the workflow has ended.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Create {
-    /// The node that it disrupts
+    /// The node that it disrupts, by its id, the end of it, or its hostname
     #[arg(long, value_name = "NODE")]
-    node: NodeId,
+    node: NodeName,
     /// What is done to it, such as reboot
     #[arg(long, value_name = "WORD")]
     kind: String,
@@ -39,7 +38,7 @@ impl Create {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
         let request = CreateWorkflow {
             tenant_id: online.client.tenant.clone(),
-            node_id: self.node,
+            node_id: online.node(&self.node).await?,
             kind: self.kind,
             reason: self.reason,
             idempotency_key: self.key,

@@ -1,11 +1,14 @@
 //! `workflows list`.
 
-use bc_protocol::id::NodeId;
 use clap::Args;
 
 use crate::{
     api::workflow::{ListWorkflows, WorkflowState, Workflows},
-    cli::{exit::Exit, failure::Failure, online::Online},
+    cli::{
+        exit::Exit,
+        failure::Failure,
+        online::{NodeName, Online},
+    },
 };
 
 /// List the 100 newest workflows, newest first
@@ -13,7 +16,7 @@ use crate::{
 pub(in crate::cli) struct List {
     /// Only of this node
     #[arg(long, value_name = "NODE")]
-    node: Option<NodeId>,
+    node: Option<NodeName>,
     /// Only in this state
     #[arg(long, value_name = "STATE")]
     state: Option<WorkflowState>,
@@ -21,9 +24,13 @@ pub(in crate::cli) struct List {
 
 impl List {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
+        let node_id = match &self.node {
+            Some(node) => Some(online.node(node).await?),
+            None => None,
+        };
         let request = ListWorkflows {
             tenant_id: online.client.tenant.clone(),
-            node_id: self.node,
+            node_id,
             state: self.state,
         };
         online.show::<Workflows>("workflows/list", &request).await

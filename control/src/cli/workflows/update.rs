@@ -9,6 +9,9 @@ use crate::{
 };
 
 /// Say how a workflow stands; one that has ended gives its node's place back
+///
+/// It is pending first, then running, where it may pause; only what has run succeeds. It may fail or be cancelled at any
+/// time, and stays as it has ended.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Update {
     /// Its id
