@@ -2,6 +2,7 @@
 
 pub(crate) mod cause;
 pub(crate) mod filter;
+pub(crate) mod kinds;
 pub(crate) mod news;
 pub(crate) mod outbox;
 pub(crate) mod read;

@@ -277,6 +277,7 @@ fn methods(to: Methods) -> Methods {
         .method("webhooks/create", "Send a tenant's events somewhere", &[], webhooks::create)
         .method("webhooks/list", "Where a tenant's events are sent", &[], webhooks::list)
         .method("webhooks/delete", "Send no more events there", &[NotFound], webhooks::delete)
+        .method("webhooks/test", "Send one webhook an event, to see it arrive", &[NotFound], webhooks::test)
         .method("webhooks/deliveries", "How a webhook's deliveries stand", &[NotFound], webhooks::deliveries)
         .stream::<Event, _, _, _, _>("events/watch", "What happens, as server-sent events", events::watch)
 }

@@ -124,7 +124,7 @@ pub(crate) struct ListWebhooks {
     pub tenant_id: TenantId,
 }
 
-/// `webhooks.delete`
+/// `webhooks.delete`, `webhooks.test`
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct OneWebhook {
@@ -161,6 +161,18 @@ pub(crate) struct Webhook {
 pub(crate) struct Webhooks {
     /// The webhooks, oldest first.
     pub webhooks: Vec<Webhook>,
+}
+
+/// `webhooks.test`'s answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WebhookTest {
+    /// Where it is sent.
+    #[schema(value_type = words::WebhookId)]
+    pub webhook_id: WebhookId,
+    /// The event that is sent, of type `webhook.test`; `webhooks.deliveries` says how that goes.
+    #[schema(value_type = words::EventId)]
+    pub event_id: EventId,
 }
 
 /// `webhooks.deliveries`

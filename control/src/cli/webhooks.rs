@@ -16,6 +16,7 @@ mod create;
 mod delete;
 mod deliveries;
 mod list;
+mod test;
 
 /// Send events where you want them
 #[derive(Debug, Subcommand)]
@@ -23,6 +24,7 @@ pub(super) enum WebhooksCommand {
     Create(create::Create),
     List(list::List),
     Delete(delete::Delete),
+    Test(test::Test),
     Deliveries(deliveries::ListDeliveries),
 }
 
@@ -32,6 +34,7 @@ impl WebhooksCommand {
             Self::Create(command) => command.run(online).await,
             Self::List(command) => command.run(online).await,
             Self::Delete(command) => command.run(online).await,
+            Self::Test(command) => command.run(online).await,
             Self::Deliveries(command) => command.run(online).await,
         }
     }
@@ -98,14 +101,28 @@ fn types(webhook: &Webhook) -> Cell {
     Cell::new(webhook.types.join(" "))
 }
 
+impl View for Delivery {
+    fn sheet(&self, detail: Detail) -> Sheet {
+        deliveries(std::slice::from_ref(self), detail)
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.event_id.to_string()]
+    }
+}
+
+fn deliveries(list: &[Delivery], detail: Detail) -> Sheet {
+    let header = detail.columns(
+        &["EVENT", "TYPE", "STATE", "ATTEMPTS", "NEXT", "LAST"],
+        &["POSITION", "CHANGED"],
+    );
+    let rows = list.iter().map(|delivery| row(delivery, detail));
+    Sheet::rows(&header, rows.collect())
+}
+
 impl View for Deliveries {
     fn sheet(&self, detail: Detail) -> Sheet {
-        let header = detail.columns(
-            &["EVENT", "TYPE", "STATE", "ATTEMPTS", "NEXT", "LAST"],
-            &["POSITION", "CHANGED"],
-        );
-        let rows = self.deliveries.iter().map(|delivery| row(delivery, detail));
-        Sheet::rows(&header, rows.collect())
+        deliveries(&self.deliveries, detail)
     }
 
     fn names(&self) -> Vec<String> {

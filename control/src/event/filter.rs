@@ -4,6 +4,8 @@
 
 use thiserror::Error;
 
+use super::kinds;
+
 /// More is a list of everything.
 pub(crate) const TYPES_MAX: usize = 50;
 
@@ -34,10 +36,40 @@ pub(crate) enum FilterError {
         /// The text.
         found: String,
     },
+    /// No event has that type.
+    #[error(
+        "expected types that events have, such as rollout.paused or rollout.*, found \"{found}\""
+    )]
+    Unknown {
+        /// The text.
+        found: String,
+    },
 }
 
 impl Filter {
-    /// Reads a list.
+    /// Reads what somebody asks for now: who waits for a type that there is not waits in vain.
+    pub(crate) fn asked(types: &[String]) -> Result<Self, FilterError> {
+        let filter = Self::parse(types)?;
+        let of_none = |wanted: &&String| !kinds::any(|kind| matches(wanted, kind));
+        match types.iter().find(of_none) {
+            Some(found) => Err(FilterError::Unknown {
+                found: found.clone(),
+            }),
+            None => Ok(filter),
+        }
+    }
+
+    /// The same, and one type more.
+    #[must_use]
+    pub(crate) fn and(mut self, kind: &str) -> Self {
+        // A list of none wants everything already.
+        if !self.types.is_empty() {
+            self.types.push(kind.to_owned());
+        }
+        self
+    }
+
+    /// Reads a list that was taken once; another build may have known other types.
     pub(crate) fn parse(types: &[String]) -> Result<Self, FilterError> {
         if types.len() > TYPES_MAX {
             return Err(FilterError::TooMany { found: types.len() });
@@ -120,6 +152,32 @@ mod tests {
             assert!(filter(&[text]).is_none(), "{text}");
         }
         assert!(filter(&["a.b"; 51]).is_none());
+    }
+
+    #[test]
+    fn a_type_that_no_event_has_is_refused_where_somebody_asks_for_it() {
+        let asked = |text: &str| Filter::asked(&[text.to_owned()]);
+        for text in [
+            "rollout.paused",
+            "rollout.*",
+            "join-token.*",
+            "webhook.test",
+        ] {
+            assert!(asked(text).is_ok(), "{text}");
+        }
+        for text in ["rolout.*", "rollout.pause", "node.rebooted"] {
+            let error = asked(text).unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+            assert!(filter(&[text]).is_some(), "{text}");
+        }
+        assert!(Filter::asked(&[]).is_ok());
+    }
+
+    #[test]
+    fn one_type_more_is_wanted_too() {
+        let some = filter(&["pool.*"]).unwrap().and("webhook.test");
+        assert!(some.wants("webhook.test") && some.wants("pool.created"));
+        assert!(Filter::default().and("webhook.test").wants("pool.created"));
     }
 
     #[test]

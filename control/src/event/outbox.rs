@@ -7,7 +7,7 @@
 use bc_protocol::id::{EventId, TenantId};
 use serde_json::Value;
 
-use super::cause;
+use super::{cause, kinds};
 use crate::{
     chance,
     clock::Moment,
@@ -33,8 +33,9 @@ pub(crate) struct Draft<'a> {
 pub(crate) const CONTROL: &str = "control";
 
 /// Writes one event, when everything else in its transaction is written: whoever publishes waits for the one row that
-/// counts positions.
-pub(crate) fn publish(tx: &mut Tx, draft: Draft<'_>, now: Moment) {
+/// counts positions. Gives the event's id.
+pub(crate) fn publish(tx: &mut Tx, draft: Draft<'_>, now: Moment) -> EventId {
+    debug_assert!(kinds::any(|kind| kind == draft.kind), "{}", draft.kind);
     let id = EventId::random(now.unix_ms(), chance::bits());
     tx.at_last(query(
         "INSERT INTO counters (name, value) VALUES ('events', 1)
@@ -54,6 +55,7 @@ pub(crate) fn publish(tx: &mut Tx, draft: Draft<'_>, now: Moment) {
         .bind(now.millis())
         .bind(cause::request()),
     );
+    id
 }
 
 #[cfg(test)]

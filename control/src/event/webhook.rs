@@ -18,10 +18,11 @@ pub(crate) use reach::{ClientsError, Reach, UrlError};
 
 use super::{
     filter::{Filter, FilterError},
+    kinds::WEBHOOK_TEST,
     outbox::{Draft, publish},
 };
 use crate::{
-    api::event::{CreateWebhook, NewWebhook, OneWebhook, Webhook},
+    api::event::{CreateWebhook, NewWebhook, OneWebhook, Webhook, WebhookTest},
     chance,
     clock::Moment,
     db::{
@@ -63,7 +64,7 @@ pub(crate) async fn create(
     request: &CreateWebhook,
 ) -> Result<NewWebhook, WebhookError> {
     let url = reach.check(&request.url)?;
-    let filter = Filter::parse(&request.types)?;
+    let filter = Filter::asked(&request.types)?;
     let id = WebhookId::random(now.unix_ms(), chance::bits());
     let secret = sign::Secret::fresh();
     let mut tx = db.begin().await?;
@@ -93,7 +94,7 @@ pub(crate) async fn create(
     .await?;
     let draft = Draft {
         kind: "webhook.created",
-        subject: format!("webhook/{id}"),
+        subject: subject(&id),
         tenant: &request.tenant_id,
         actor,
         data: json!({ "url": url, "types": filter.types() }),
@@ -115,6 +116,37 @@ pub(crate) async fn list(db: &Db, tenant: &TenantId) -> Result<Vec<Webhook>, Web
         .fetch_all(db.reader())
         .await?;
     Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
+}
+
+/// Writes an event that is sent to one webhook, whatever types that wants: by the same way as every other.
+pub(crate) async fn test(
+    db: &Db,
+    (actor, now): (&str, Moment),
+    request: &OneWebhook,
+) -> Result<WebhookTest, WebhookError> {
+    let mut tx = db.begin().await?;
+    let webhook = find(&mut tx, &request.tenant_id, &request.webhook_id).await?;
+    if webhook.deleted_at.is_some() {
+        return Err(WebhookError::NotFound);
+    }
+    let draft = Draft {
+        kind: WEBHOOK_TEST,
+        subject: subject(&webhook.id),
+        tenant: &request.tenant_id,
+        actor,
+        data: json!({ "url": webhook.url }),
+    };
+    let event_id = publish(&mut tx, draft, now);
+    tx.commit().await?;
+    Ok(WebhookTest {
+        webhook_id: webhook.id,
+        event_id,
+    })
+}
+
+/// What events about a webhook name.
+fn subject(id: &WebhookId) -> String {
+    format!("webhook/{id}")
 }
 
 /// Ends a webhook; what waits to be sent is not. Repeated, it answers the same.
@@ -140,7 +172,7 @@ pub(crate) async fn delete(
         .await?;
     let draft = Draft {
         kind: "webhook.deleted",
-        subject: format!("webhook/{}", webhook.id),
+        subject: subject(&webhook.id),
         tenant: &request.tenant_id,
         actor,
         data: json!({ "url": webhook.url }),

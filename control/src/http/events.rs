@@ -138,7 +138,7 @@ async fn reader(caller: &Caller<EventRead>, tenant: &TenantId) -> Result<Reader,
 }
 
 fn filter(types: &[String]) -> Result<Filter, ErrorObject> {
-    Filter::parse(types).map_err(|error| ErrorObject::invalid("types", error))
+    Filter::asked(types).map_err(|error| ErrorObject::invalid("types", error))
 }
 
 /// How many of something are wanted.

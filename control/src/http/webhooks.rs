@@ -9,7 +9,7 @@ use crate::{
     access::decide::Resource,
     api::event::{
         CreateWebhook, Deliveries, ListDeliveries, ListWebhooks, NewWebhook, OneWebhook, Webhook,
-        Webhooks,
+        WebhookTest, Webhooks,
     },
     clock::Moment,
     event::webhook,
@@ -47,6 +47,17 @@ pub(super) async fn delete(
     caller.may(tenant).await?;
     let by = (caller.name(), Moment::now());
     Ok(Json(webhook::delete(&app.services.db, by, &request).await?))
+}
+
+pub(super) async fn test(
+    State(app): State<Shared>,
+    caller: Caller<TenantAdmin>,
+    Input(request): Input<OneWebhook>,
+) -> Result<Json<WebhookTest>, Refusal> {
+    let tenant = Resource::Tenant(&request.tenant_id);
+    caller.may(tenant).await?;
+    let by = (caller.name(), Moment::now());
+    Ok(Json(webhook::test(&app.services.db, by, &request).await?))
 }
 
 pub(super) async fn deliveries(

@@ -108,6 +108,7 @@ fn tenants() -> Vec<Row> {
         ),
         ("webhooks/list", TENANT, json!({})),
         ("webhooks/delete", TENANT, json!({ "webhookId": id("whk") })),
+        ("webhooks/test", TENANT, json!({ "webhookId": id("whk") })),
         (
             "webhooks/deliveries",
             TENANT,

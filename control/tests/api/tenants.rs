@@ -93,8 +93,7 @@ impl Things {
 
 /// Every method that names something, with where it names it. `own` is what the asking tenant has itself.
 fn calls(own: &Things, theirs: &Things) -> Vec<(&'static str, Value, String)> {
-    let at = |field: &str, more: Value| {
-        let mut body = more;
+    let at = |field: &str, mut body: Value| {
         body[field] = json!("ID");
         body
     };
@@ -135,6 +134,7 @@ fn calls(own: &Things, theirs: &Things) -> Vec<(&'static str, Value, String)> {
         ("joinTokens/revoke", at("joinTokenId", none()), join_token),
         ("tokens/revoke", at("tokenId", none()), token),
         ("webhooks/delete", at("webhookId", none()), hook),
+        ("webhooks/test", at("webhookId", none()), hook),
         ("webhooks/deliveries", at("webhookId", none()), hook),
         ("commands/create", at("nodeId", restart), node),
         ("commands/get", at("commandId", none()), command),

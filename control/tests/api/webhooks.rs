@@ -268,6 +268,53 @@ async fn one_that_never_answers_does_not_delay_the_others() {
 }
 
 #[tokio::test]
+async fn a_type_that_no_event_has_makes_no_webhook() {
+    let server = start();
+    for kind in ["rolout.*", "rollout.pause"] {
+        let request =
+            json!({ "tenantId": "root", "url": "https://hooks.example/", "types": [kind] });
+        let error = server.refused("webhooks/create", request).await;
+        assert_eq!(error["details"]["field"], "types", "{error}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(kind), "{message}");
+    }
+}
+
+/// Whoever has set a receiver up sends it something, whatever types it waits for; nobody else hears of it.
+#[tokio::test]
+async fn one_webhook_is_tried_and_no_other() {
+    let (server, tried, other) = (
+        start(),
+        Receiver::start(good).await,
+        Receiver::start(good).await,
+    );
+    let hook = hook(&server, &tried.url, &["pool.*"]).await;
+    let all = self::hook(&server, &other.url, &[]).await;
+    let this = json!({ "tenantId": "root", "webhookId": hook["id"] });
+    let test = server.call("webhooks/test", this.clone()).await;
+    let got = tried.wait(1).await;
+    assert_eq!(json!(id(&got[0])), test["eventId"]);
+    let body: Value = serde_json::from_slice(&got[0].1).unwrap();
+    assert_eq!(body["type"], "webhook.test");
+    until(&server, &hook, |newest| newest["state"] == "delivered").await;
+    // What the other one gets next is what happens next.
+    server.pool("edge").await;
+    let got = other.wait(2).await;
+    let kinds = got.iter().map(|(_, body)| {
+        let body: Value = serde_json::from_slice(body).unwrap();
+        body["type"].as_str().unwrap().to_owned()
+    });
+    let kinds: Vec<String> = kinds.collect();
+    assert_eq!(kinds, ["webhook.created", "pool.created"]);
+    assert_eq!(deliveries(&server, &all).await.len(), 2);
+    server.call("webhooks/delete", this.clone()).await;
+    assert_eq!(
+        server.refused("webhooks/test", this).await["code"],
+        "NOT_FOUND"
+    );
+}
+
+#[tokio::test]
 async fn a_redirect_is_not_followed() {
     let answer: Answer = |_| Some(Redirect::temporary("/elsewhere").into_response());
     let (server, receiver) = (start(), Receiver::start(answer).await);
@@ -325,5 +372,9 @@ async fn nothing_is_sent_into_a_network_that_nobody_has_named() {
     let hook = server.call("webhooks/create", request).await;
     let failed = until(&server, &hook, |newest| newest["lastError"].is_string()).await;
     let error = failed["lastError"].as_str().unwrap();
-    assert!(error.contains("internal network"), "{error}");
+    // What failed, and what would admit it: not the story of the library that tried.
+    assert_eq!(
+        error,
+        "expected a public address, found one of an internal network, which webhooks.allow_networks in control.toml admits"
+    );
 }

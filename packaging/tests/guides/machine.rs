@@ -8,7 +8,7 @@ use std::{
 };
 
 /// What such a block may call beside our own programs: others' tools, whose flags are their own business.
-const OTHERS: [&str; 25] = [
+const OTHERS: [&str; 26] = [
     "apt",
     "apt-get",
     "cat",
@@ -34,6 +34,7 @@ const OTHERS: [&str; 25] = [
     "sh",
     "systemctl",
     "tee",
+    "update-ca-certificates",
 ];
 
 /// Holds every command of a block.

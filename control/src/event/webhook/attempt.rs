@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{
     queue::{Taken, Went},
-    reach::{Clients, UrlError},
+    reach::{ANSWER_TIMEOUT, Clients, UrlError},
 };
 use crate::{api::event::DeliveryState, clock::Moment};
 
@@ -36,10 +36,7 @@ const ERROR_CHARS_MAX: usize = 300;
 /// Sends it.
 pub(super) async fn send(clients: &Clients, taken: &Taken, now: Moment) -> Went {
     let answer = match message(clients, taken, now) {
-        Ok(request) => request
-            .send()
-            .await
-            .map_err(|error| causes(&error.without_url())),
+        Ok(request) => request.send().await.map_err(|error| why(&error)),
         Err(error) => Err(error.to_string()),
     };
     let (status, error) = match answer {
@@ -97,14 +94,21 @@ fn wait_after(attempt: u32) -> Option<Duration> {
     WAITS.get(before).copied()
 }
 
-fn causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
+/// Why nothing came back: the last cause alone, for what stands before it says no more than that it failed.
+fn why(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        let seconds = ANSWER_TIMEOUT.as_secs();
+        return format!("expected an answer within {seconds} seconds, found none");
     }
-    text
+    last(error).to_string()
+}
+
+fn last<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bc_protocol::id::{TenantId, WebhookId};
 use serde_json::json;
 
-use super::{WebhookError, filter_of, find, sign::Secret};
+use super::{WebhookError, filter_of, find, sign::Secret, subject};
 use crate::{
     api::event::{Deliveries, Delivery, DeliveryState, Event, ListDeliveries},
     clock::Moment,
@@ -18,7 +18,10 @@ use crate::{
         column::{moment, number, parsed, signed, undecodable},
         query,
     },
-    event::read::{Reader, Scope, read},
+    event::{
+        kinds::WEBHOOK_TEST,
+        read::{Reader, Scope, read},
+    },
 };
 
 /// Events that one transaction makes deliveries of.
@@ -46,7 +49,7 @@ async fn fan_out_to(db: &Db, webhook: &Row, now: Moment) -> Result<bool, sqlx::E
     let id: WebhookId = parsed(webhook, "id")?;
     let scope = Scope {
         tenant: parsed::<TenantId>(webhook, "tenant")?,
-        filter: filter_of(webhook)?,
+        filter: filter_of(webhook)?.and(WEBHOOK_TEST),
         subject: None,
         reader: Reader::Administrator,
     };
@@ -67,7 +70,10 @@ async fn fan_out_to(db: &Db, webhook: &Row, now: Moment) -> Result<bool, sqlx::E
     if moved.rows_affected() == 0 {
         return Ok(page.is_full);
     }
-    for event in &page.events {
+    let own = subject(&id);
+    // Who tries another webhook means that one.
+    let concerns = |event: &&Event| event.kind != WEBHOOK_TEST || event.subject == own;
+    for event in page.events.iter().filter(concerns) {
         query(
             "INSERT INTO webhook_deliveries (webhook_id, position, state, due_at, updated_at)
              VALUES ($1, $2, 'pending', $3, $3) ON CONFLICT (webhook_id, position) DO NOTHING",

@@ -39,10 +39,14 @@ pub(crate) enum UrlError {
     )]
     Form,
     /// It would be readable on its way.
-    #[error("expected https, found an address that is not encrypted")]
+    #[error(
+        "expected https, found an address that is not encrypted; http goes only to networks of webhooks.allow_networks in control.toml"
+    )]
     Plain,
     /// It is an address of somebody's own network.
-    #[error("expected a public address, found one of an internal network")]
+    #[error(
+        "expected a public address, found one of an internal network, which webhooks.allow_networks in control.toml admits"
+    )]
     Internal,
 }
 

@@ -331,6 +331,7 @@ impl House {
                 json!({}),
             ),
             ("webhooks/delete", hook.clone(), "NOT_FOUND", json!({})),
+            ("webhooks/test", hook.clone(), "NOT_FOUND", json!({})),
             ("webhooks/deliveries", hook, "NOT_FOUND", json!({})),
             (
                 "webhooks/deliveries",

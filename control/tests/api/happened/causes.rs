@@ -137,6 +137,11 @@ fn holders() -> Vec<Cause> {
             ("webhook.created", "webhook/{hook}"),
         ),
         cause(
+            ("webhooks/test", json!({ "webhookId": "{hook}" })),
+            "",
+            ("webhook.test", "webhook/{hook}"),
+        ),
+        cause(
             ("webhooks/delete", json!({ "webhookId": "{hook}" })),
             "",
             ("webhook.deleted", "webhook/{hook}"),
