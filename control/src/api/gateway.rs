@@ -80,6 +80,9 @@ pub(crate) struct Gateway {
     pub enrolled: bool,
     /// Whether it holds a link now.
     pub linked: bool,
+    /// Since when it has held one, or none; absent before its first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Moment>,
 }
 
 /// `gateways.list`'s answer.

@@ -12,10 +12,15 @@ use super::{
     operator::{Address, Asked, Operator},
     page::{Page, Section, html},
     rollouts::FreezeNotice,
-    show::{count, number_text},
+    show::{At, Badge, at, called, count, number_text},
 };
 use crate::{
-    api::freeze::{Census, OneFleet, PoolSummary},
+    api::{
+        freeze::{Census, OneFleet, PoolSummary},
+        gateway::Gateway,
+    },
+    clock::Moment,
+    fleet::gateway,
     rollout::service,
 };
 
@@ -31,6 +36,11 @@ struct FleetPage {
     tiles: Vec<Tile>,
     legend: Vec<Legend>,
     pools: Vec<PoolView>,
+    gateways: Vec<GatewayView>,
+    /// How many of them are linked.
+    linked: String,
+    /// Whether some that have enrolled are not.
+    is_cut_off: bool,
     total: String,
     /// How many pools there are.
     among: String,
@@ -70,6 +80,15 @@ struct PoolView {
     notes: Vec<Note>,
 }
 
+/// One gateway.
+#[derive(Debug)]
+struct GatewayView {
+    name: String,
+    url: String,
+    standing: Badge,
+    since: Option<At>,
+}
+
 /// Some of a pool's nodes that are not as all are.
 #[derive(Debug)]
 struct Note {
@@ -86,6 +105,7 @@ pub(super) async fn page(
     let page = Page::new(&operator, &tenant_id, Section::Fleet, "Fleet").await?;
     let request = OneFleet { tenant_id };
     let summary = service::summary(&operator.app().services, request).await?;
+    let gateways = gateway::list(&operator.app().services.db).await?;
     let colours = colours(&summary.total);
     let pools = u32::try_from(summary.pools.len()).unwrap_or(u32::MAX);
     let among = count(pools, "pool");
@@ -105,10 +125,37 @@ pub(super) async fn page(
             .into_iter()
             .map(|pool| PoolView::new(pool, &colours))
             .collect(),
+        linked: linked(&gateways),
+        is_cut_off: gateways.iter().any(|one| one.enrolled && !one.linked),
+        gateways: gateways
+            .into_iter()
+            .map(|one| GatewayView::new(one, page.now))
+            .collect(),
         total: count(summary.total.nodes, "node"),
         among,
         page,
     }))
+}
+
+/// A removed one is in no list, and one that has not enrolled yet is still to come.
+fn linked(gateways: &[Gateway]) -> String {
+    let linked = gateways.iter().filter(|one| one.linked).count();
+    format!("{linked} of {} linked", gateways.len())
+}
+
+impl GatewayView {
+    fn new(gateway: Gateway, now: Moment) -> Self {
+        Self {
+            name: gateway.name,
+            url: gateway.url,
+            standing: Badge(match (gateway.linked, gateway.enrolled) {
+                (true, _) => "linked",
+                (false, true) => "not-linked",
+                (false, false) => "not-enrolled-yet",
+            }),
+            since: gateway.since.map(|since| at(since, now)),
+        }
+    }
 }
 
 /// A colour for each of the commonest versions.
@@ -184,7 +231,7 @@ fn tiles(total: &Census) -> Vec<Tile> {
         ("Refusing", "refusing", total.refusing),
         ("Late", "late", total.late),
         ("Held", "held", total.held),
-        ("In maintenance", "maintenance", total.maintenance),
+        ("Maintenance", "maintenance", total.maintenance),
         ("Disrupted", "disrupted", total.disrupted),
     ]
     .into_iter()
@@ -229,10 +276,7 @@ impl PoolView {
                     text: format!("{} {name}", number_text(nodes)),
                 })
                 .collect(),
-            name: match pool.archived_at {
-                Some(_) => format!("{} (archived)", pool.name),
-                None => pool.name,
-            },
+            name: called(&pool.name, pool.archived_at.is_some()),
         }
     }
 }

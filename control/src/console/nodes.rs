@@ -14,7 +14,7 @@ use super::{
     page::{Page, Section, html},
     paging::{self, Column, Turner},
     rows::Choice,
-    show::{At, Badge, at, short},
+    show::{At, Badge, at, called, short},
 };
 use crate::{
     access::{action::Action, decide::Resource},
@@ -93,7 +93,7 @@ pub(super) async fn page(
             .map(|pool| Choice {
                 is_chosen: wanted.pool.as_ref() == Some(&pool.id),
                 value: pool.id.to_string(),
-                name: pool.name,
+                name: called(&pool.name, pool.archived_at.is_some()),
             })
             .collect(),
         version: wanted

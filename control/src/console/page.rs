@@ -127,6 +127,13 @@ impl Page {
         })
     }
 
+    /// Whether nobody has a pool in this tenant, though others have: its name may be a slip.
+    pub(super) fn is_unknown(&self) -> bool {
+        !self.tenants.is_empty()
+            && self.tenants.len() < board::TENANTS_MAX
+            && !self.tenants.contains(&self.tenant)
+    }
+
     /// What the addresses of assets end with.
     pub(super) fn build(&self) -> &'static str {
         &assets::BUILD

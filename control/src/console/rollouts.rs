@@ -67,6 +67,10 @@ pub(super) struct Card {
     pub state: Badge,
     /// Why it is paused or aborted.
     pub reason: Option<String>,
+    /// Why it had paused before it was aborted.
+    pub paused: Option<String>,
+    /// What the reason is the reason of.
+    pub why: &'static str,
     /// Its nodes by state.
     pub counts: Vec<Count>,
     /// All of them.
@@ -100,7 +104,7 @@ pub(super) struct WaveView {
     pub number: usize,
     /// Cumulative percentage.
     pub percent: String,
-    /// How it stands: `done`, `open`, `waiting` or `empty`.
+    /// How it stands: `done`, `open`, `waiting`, `unopened` or `empty`.
     pub stage: &'static str,
     /// How many have settled, of all.
     pub settled: String,
@@ -157,6 +161,12 @@ impl Card {
             version: rollout.version.to_string(),
             state: Badge(rollout.state.word()),
             reason: rollout.reason,
+            paused: rollout.paused_reason,
+            why: match rollout.state {
+                RolloutState::Aborted => "Aborted:",
+                RolloutState::Paused => "Paused:",
+                RolloutState::Running | RolloutState::Completed => "",
+            },
             created: at(rollout.created_at, now),
             by: rollout.created_by,
             finished: rollout.finished_at.map(|finished| at(finished, now)),
@@ -173,7 +183,9 @@ impl WaveView {
         let total = wave.rows.total();
         let waits = wave.rows.pending.saturating_add(wave.rows.in_flight());
         let stage = match state {
-            RolloutState::Completed | RolloutState::Aborted => "done",
+            RolloutState::Completed => "done",
+            RolloutState::Aborted if index > open => "unopened",
+            RolloutState::Aborted => "done",
             RolloutState::Running | RolloutState::Paused if index < open => "done",
             RolloutState::Running | RolloutState::Paused if index == open => "open",
             RolloutState::Running | RolloutState::Paused => "waiting",

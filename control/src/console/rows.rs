@@ -11,7 +11,7 @@ use super::{
     page::{Page, Section, html},
     paging::{self, Column, Turner},
     rollouts::Card,
-    show::{At, Badge, at, short, span},
+    show::{At, Badge, at, called, short, span},
 };
 use crate::{
     api::{
@@ -150,7 +150,7 @@ fn states(wanted: &RowsWanted) -> Vec<Choice> {
 fn pools(board: &Board, wanted: &RowsWanted) -> Vec<Choice> {
     let choices = board.budgets.iter().map(|pool| Choice {
         value: pool.id.to_string(),
-        name: pool.name.clone(),
+        name: called(&pool.name, pool.archived),
         is_chosen: wanted.pool.as_ref() == Some(&pool.id),
     });
     choices.collect()

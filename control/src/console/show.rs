@@ -89,6 +89,15 @@ pub(super) fn count(number: u32, thing: &str) -> String {
     }
 }
 
+/// A pool's name, and whether it is out of use.
+pub(super) fn called(pool: &str, is_archived: bool) -> String {
+    if is_archived {
+        format!("{pool} (archived)")
+    } else {
+        pool.to_owned()
+    }
+}
+
 /// A number in groups of three digits.
 pub(super) fn number_text(number: u32) -> String {
     let digits = number.to_string();

@@ -23,7 +23,7 @@ use crate::{
     clock::Moment,
     db::{
         Db, Row,
-        column::{moment, parsed},
+        column::{moment, moment_option, parsed},
         query,
     },
     event::outbox::{Draft, publish},
@@ -203,6 +203,7 @@ fn read(row: &Row) -> Result<Gateway, sqlx::Error> {
         url: row.try_get("url")?,
         enrolled: row.try_get::<Option<i64>>("enrolled_at")?.is_some(),
         linked: row.try_get("linked")?,
+        since: moment_option(row, "linked_since")?,
     })
 }
 

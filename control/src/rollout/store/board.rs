@@ -317,11 +317,13 @@ pub(crate) async fn running(
         .collect()
 }
 
+/// Tenants that are named; more are no list that anybody reads.
+pub(crate) const TENANTS_MAX: usize = 200;
+
 /// Tenants that have pools, by name.
 pub(crate) async fn tenants(conn: &mut Conn) -> Result<Vec<TenantId>, sqlx::Error> {
-    const TENANTS_MAX: u32 = 200;
     let rows = query("SELECT DISTINCT tenant FROM pools ORDER BY tenant LIMIT $1")
-        .bind(TENANTS_MAX)
+        .bind(u32::try_from(TENANTS_MAX).unwrap_or(u32::MAX))
         .fetch_all(conn)
         .await?;
     let tenants = rows.iter().map(|row| parsed_option(row, "tenant"));
