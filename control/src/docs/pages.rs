@@ -78,6 +78,8 @@ pub(super) const PAGES: &[Page] = &[
     written!(Start, "signing", "Signing with two people"),
     written!(Operate, "paused", "Reading a paused rollout"),
     written!(Operate, "roll-forward", "Rolling forward"),
+    written!(Operate, "owner", "A machine of your own"),
+    written!(Operate, "work", "Work beside rollouts"),
     written!(Operate, "unprivileged", "A node without rights"),
     written!(Operate, "cluster", "PostgreSQL and several gateways"),
     written!(Operate, "backup", "Backup and restore"),

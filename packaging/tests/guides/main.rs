@@ -38,6 +38,7 @@ const FLEET: &[&str] = &[
     "first-rollout",
     "paused",
     "roll-forward",
+    "work",
     "events",
     "backup",
     "upgrade-control",
