@@ -8,6 +8,7 @@
 )]
 
 mod accessible;
+mod fleet;
 mod forged;
 mod house;
 mod story;
@@ -48,11 +49,12 @@ async fn an_operator_sees_what_runs_why_it_waits_and_stops_it() {
     story::many_look_at_once(&browser, &house, &good).await;
     story::aborts(&browser, &house, &good).await;
     story::sees_a_node_at_work(&browser, &house).await;
-    story::finds_events(&browser, &house).await;
+    fleet::knows_where_it_is(&browser, &house).await;
+    fleet::finds_events(&browser, &house).await;
     let bad = story::sees_why_a_release_failed(&browser, &house).await;
     accessible::everybody_can_use_it(&browser, &house, &bad).await;
     story::no_page_breaks_its_policy(&browser, &house).await;
-    story::freezes(&browser, &house).await;
+    fleet::freezes(&browser, &house).await;
     forged::forms_of_others_are_refused(&browser, &house, &bad).await;
     forged::a_session_ends_with_its_token(&house).await;
     story::signs_out(&browser, &house).await;

@@ -18,7 +18,7 @@ async fn is(browser: &Browser, state: &str) {
 }
 
 /// That a dialog is open, with the focus within.
-async fn is_asked(browser: &Browser, what: &str) {
+pub(crate) async fn is_asked(browser: &Browser, what: &str) {
     let open = format!(
         "document.querySelector('#ask-{what}')?.open && document.querySelector('#ask-{what}').contains(document.activeElement)"
     );
@@ -234,6 +234,13 @@ pub(crate) async fn aborts(browser: &Browser, house: &House, id: &str) {
         (&rollout["state"], &rollout["reason"]),
         (&json!("aborted"), &json!("not today"))
     );
+    // What was never begun is not called settled.
+    let shown = "return [document.querySelector('#wave-2 > .meta').textContent, document.querySelector('#reason').textContent]";
+    let shown = browser.script(shown).await.unwrap();
+    assert_eq!(shown[0], "never opened");
+    let why = shown[1].as_str().unwrap();
+    assert!(why.contains("Aborted:") && why.contains("not today"), "{why}");
+    assert!(why.contains("It had paused before:"), "{why}");
     for (button, why) in [
         ("pause", "It was aborted."),
         ("resume", "It was aborted."),
@@ -285,26 +292,6 @@ pub(crate) async fn sees_a_node_at_work(browser: &Browser, house: &House) {
         .unwrap();
     house.api(&["rollouts", "abort", made["id"].as_str().unwrap(), "--yes"]);
     house.api(&["nodes", "remove", &node, "--yes"]);
-}
-
-/// Every group of events can be chosen, and the choice is answered.
-pub(crate) async fn finds_events(browser: &Browser, house: &House) {
-    for kind in ["gateway.*", "join-token.*", "token.*"] {
-        let query = kind.replace('*', "%2A");
-        browser
-            .open(&house.page(&format!("events?kind={query}")))
-            .await
-            .unwrap();
-        let seen = "return [document.querySelector('#kind').value, [...document.querySelectorAll('.event .kind')].map(kind => kind.textContent)]";
-        let seen = browser.script(seen).await.unwrap();
-        assert_eq!(seen[0], kind);
-        let shown = seen[1].as_array().unwrap();
-        assert!(!shown.is_empty(), "{kind}");
-        let group = kind.trim_end_matches('*');
-        for one in shown {
-            assert!(one.as_str().unwrap().starts_with(group), "{kind}: {one}");
-        }
-    }
 }
 
 pub(crate) async fn sees_why_a_release_failed(browser: &Browser, house: &House) -> String {
@@ -368,33 +355,6 @@ pub(crate) async fn no_page_breaks_its_policy(browser: &Browser, house: &House) 
         1,
         "the browser would have told: {complaints:?}"
     );
-}
-
-pub(crate) async fn freezes(browser: &Browser, house: &House) {
-    browser.open(&house.page("fleet")).await.unwrap();
-    browser.click("#do-freeze").await.unwrap();
-    is_asked(browser, "freeze").await;
-    browser
-        .write("#freeze-reason", "a storm <b>")
-        .await
-        .unwrap();
-    browser.click("#sure-freeze").await.unwrap();
-    browser
-        .until(
-            "the fleet is frozen",
-            "document.querySelector('.notice.warn')?.textContent.includes('a storm <b>')",
-        )
-        .await
-        .unwrap();
-    assert_eq!(
-        house.api(&["fleet", "summary"])["frozen"]["reason"],
-        "a storm <b>"
-    );
-    browser.click("#do-unfreeze").await.unwrap();
-    is_asked(browser, "unfreeze").await;
-    browser.click("#sure-unfreeze").await.unwrap();
-    browser.until("it is not", "!document.querySelector('.notice.warn') && document.querySelector('#do-unfreeze[aria-disabled]')").await.unwrap();
-    assert_eq!(house.api(&["fleet", "summary"])["frozen"], Value::Null);
 }
 
 pub(crate) async fn signs_out(browser: &Browser, house: &House) {
