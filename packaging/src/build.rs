@@ -64,7 +64,14 @@ impl Fault {
 
 /// Builds `better-compute` and `bc-gateway`.
 pub async fn programs() -> Result<Programs> {
-    let built = run(cargo()).await?;
+    programs_for(Speed::Daily).await
+}
+
+/// The same, for measuring or not.
+pub async fn programs_for(speed: Speed) -> Result<Programs> {
+    let mut cargo = cargo();
+    speed.set(&mut cargo);
+    let built = run(cargo).await?;
     Ok(Programs {
         control: find(&built, "better-compute")?,
         gateway: find(&built, "bc-gateway")?,

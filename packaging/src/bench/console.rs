@@ -1,6 +1,6 @@
 //! How long the console's pages take, and how much of them goes over the wire, with ten thousand nodes.
 //!
-//! Control and the gateway are real processes on loopback. The nodes are simulated: they joined and hold real sessions,
+//! Control and the gateway are real processes on loopback, optimised ones where the figures are to be kept. The nodes are simulated: they joined and hold real sessions,
 //! so that every row is one that control has written itself. One browser's worth of requests is made at a time, over one
 //! connection, as a person who looks around would.
 
@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use crate::{
     browser::{FORM, form},
-    build,
+    build::{self, Speed},
     fleet::{Fleet, Patience, Plan, PoolPlan, Release, now},
     load::{self, Manner, Source, Speech, Swarm},
 };
@@ -27,6 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub struct Extent {
     nodes: usize,
     requests: usize,
+    speed: Speed,
 }
 
 impl Extent {
@@ -34,11 +35,13 @@ impl Extent {
     pub const FULL: Self = Self {
         nodes: 10_000,
         requests: 200,
+        speed: Speed::Optimised,
     };
     /// Whether it works.
     pub const SHORT: Self = Self {
         nodes: 500,
         requests: 40,
+        speed: Speed::Daily,
     };
 }
 
@@ -114,7 +117,7 @@ impl fmt::Display for Figures {
 /// Measures.
 pub async fn run(extent: Extent, tell: fn(&str)) -> Result<Figures> {
     load::open_files()?;
-    let fleet = control().await?;
+    let fleet = control(extent.speed).await?;
     let _swarm = crowd(&fleet, extent.nodes, tell).await?;
     let made = fleet.operator.json(&[
         "rollouts",
@@ -159,8 +162,8 @@ pub async fn run(extent: Extent, tell: fn(&str)) -> Result<Figures> {
     })
 }
 
-async fn control() -> Result<Fleet> {
-    let programs = build::programs().await?;
+async fn control(speed: Speed) -> Result<Fleet> {
+    let programs = build::programs_for(speed).await?;
     let pool = |name| PoolPlan {
         name,
         nodes: 0,

@@ -19,7 +19,10 @@ pub(crate) async fn knows_where_it_is(browser: &Browser, house: &House) {
     let said = "return document.querySelector('#unknown-tenant')?.textContent";
     let said = browser.script(said).await.unwrap();
     let said = said.as_str().unwrap_or_default();
-    assert!(said.contains("Nothing is in tenant nope") && said.contains("root"), "{said}");
+    assert!(
+        said.contains("Nothing is in tenant nope") && said.contains("root"),
+        "{said}"
+    );
 }
 
 /// Every group of events can be chosen, and the choice is answered.
@@ -68,4 +71,3 @@ pub(crate) async fn freezes(browser: &Browser, house: &House) {
     browser.until("it is not", "!document.querySelector('.notice.warn') && document.querySelector('#do-unfreeze[aria-disabled]')").await.unwrap();
     assert_eq!(house.api(&["fleet", "summary"])["frozen"], Value::Null);
 }
-

@@ -239,7 +239,10 @@ pub(crate) async fn aborts(browser: &Browser, house: &House, id: &str) {
     let shown = browser.script(shown).await.unwrap();
     assert_eq!(shown[0], "never opened");
     let why = shown[1].as_str().unwrap();
-    assert!(why.contains("Aborted:") && why.contains("not today"), "{why}");
+    assert!(
+        why.contains("Aborted:") && why.contains("not today"),
+        "{why}"
+    );
     assert!(why.contains("It had paused before:"), "{why}");
     for (button, why) in [
         ("pause", "It was aborted."),
