@@ -69,6 +69,10 @@ pub(crate) const PENDING_SPARE: u32 = 8;
 /// Rows in flight that a pass looks at because they are overdue; the others come with the next.
 pub(crate) const OVERDUE_AT_ONCE: u32 = 1000;
 
+/// Rows in flight that one transaction settles where everything was looked at: operators' calls wait for no more. Tests' fleets
+/// are small, and still need several.
+pub(crate) const SETTLED_AT_ONCE: usize = if cfg!(test) { 3 } else { 1000 };
+
 /// Nodes that one round is told of by name. More are a storm, and looking at everything is cheaper than asking for each.
 pub(crate) const NAMED_MAX: usize = 5000;
 

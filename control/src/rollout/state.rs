@@ -65,7 +65,6 @@ impl RowState {
     }
 
     /// Whether the node has been told something and has not answered for good.
-    #[cfg(test)]
     pub(crate) fn is_in_flight(self) -> bool {
         match self {
             Self::Upgrading | Self::RollingBack => true,

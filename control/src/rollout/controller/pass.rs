@@ -1,5 +1,7 @@
 //! One pass: its transaction, around what the planner decides.
 
+use std::collections::BTreeSet;
+
 use bc_protocol::id::{NodeId, RolloutId};
 
 use crate::{
@@ -85,32 +87,111 @@ pub(crate) async fn pass(
     pass_over(services, id, &News::everything(), clock).await
 }
 
-/// One pass over one rollout: one transaction, committed only if it changes something. Of the nodes in flight it looks at
-/// those of which something is new.
+/// One pass over one rollout. Of the nodes in flight it looks at those of which something is new, or at all.
 pub(crate) async fn pass_over(
     services: &Services,
     id: &RolloutId,
     news: &News,
     clock: impl Fn() -> Moment,
 ) -> Result<Passed, StoreError> {
+    match news.extent {
+        Extent::Named => {
+            let look = |now| Look::News {
+                nodes: &news.nodes,
+                now,
+            };
+            pass_by(services, id, look, &clock).await
+        }
+        Extent::Unknown => pass_over_everything(services, id, &clock).await,
+    }
+}
+
+/// A pass over everything. To look at all of a large fleet's nodes in flight takes long, and is done while nobody waits; what
+/// is found to change is looked at again under the lock, some of it at a time, and decided there.
+async fn pass_over_everything(
+    services: &Services,
+    id: &RolloutId,
+    clock: &impl Fn() -> Moment,
+) -> Result<Passed, StoreError> {
+    let mut rest = match look_around(services, id, clock).await? {
+        Found::Nothing(passed) => return Ok(passed),
+        Found::Changes(nodes) => nodes.into_iter().peekable(),
+    };
+    let mut passed = Passed::default();
+    loop {
+        let nodes: BTreeSet<NodeId> = rest.by_ref().take(limits::SETTLED_AT_ONCE).collect();
+        let look = |now| Look::Found { nodes: &nodes, now };
+        let part = match pass_by(services, id, look, clock).await {
+            Ok(part) => part,
+            Err(error) => {
+                // What was committed before is told all the same.
+                services.tell_stale(passed.stale);
+                return Err(error);
+            }
+        };
+        passed.stale.extend(part.stale);
+        (passed.next, passed.held) = (part.next, part.held);
+        if passed.is_elsewhere() || rest.peek().is_none() {
+            return Ok(passed);
+        }
+    }
+}
+
+/// What a look at everything finds.
+enum Found {
+    /// Nothing changes now.
+    Nothing(Passed),
+    /// Something does: of these nodes in flight, if it is any.
+    Changes(BTreeSet<NodeId>),
+}
+
+/// Plans a pass over everything by what is committed, and changes nothing: whatever happens after this reading wakes the
+/// controller again.
+async fn look_around(
+    services: &Services,
+    id: &RolloutId,
+    clock: &impl Fn() -> Moment,
+) -> Result<Found, StoreError> {
+    let mut reading = services.db.reader().begin().await?;
+    let looked = (Look::Everything, services.surroundings());
+    let Some(snapshot) = store::load::snapshot(&mut reading, id, looked).await? else {
+        return Ok(Found::Nothing(Passed::default()));
+    };
+    drop(reading);
+    let plan = plan(&snapshot, clock());
+    if !plan.is_idle(&snapshot) {
+        let flying = plan
+            .rows
+            .into_iter()
+            .filter(|change| change.row.state.is_in_flight());
+        return Ok(Found::Changes(
+            flying.map(|change| change.row.node).collect(),
+        ));
+    }
+    Ok(Found::Nothing(Passed {
+        stale: Vec::new(),
+        next: plan.next,
+        held: plan.held,
+    }))
+}
+
+/// One pass under the lock: one transaction, committed only if it changes something.
+async fn pass_by<'a>(
+    services: &Services,
+    id: &RolloutId,
+    look: impl Fn(Moment) -> Look<'a>,
+    clock: &impl Fn() -> Moment,
+) -> Result<Passed, StoreError> {
     let (mut tx, now) = match turn(services, id, clock).await? {
         Turn::Ours(tx, now) => (tx, now),
         Turn::Elsewhere(passed) => return Ok(passed),
     };
     let mut passed = Passed::default();
-    let looked = match news.extent {
-        Extent::Unknown => Look::Everything,
-        Extent::Named => Look::News {
-            nodes: &news.nodes,
-            now,
-        },
-    };
     let mut changes = 0_u32;
     let mut events = Vec::new();
     for _ in 0..limits::PLANS_PER_PASS_MAX {
-        let Some(snapshot) =
-            store::load::snapshot(&mut tx, id, (looked, services.surroundings())).await?
-        else {
+        let looked = (look(now), services.surroundings());
+        let Some(snapshot) = store::load::snapshot(&mut tx, id, looked).await? else {
             break;
         };
         let plan = plan(&snapshot, now);

@@ -41,7 +41,7 @@ pub(super) async fn seen(
             let flights = rows.iter().map(flight).collect::<Result<_, _>>()?;
             return Ok((flights, Unseen::default()));
         }
-        Look::News { nodes, now } => (nodes, now),
+        Look::News { nodes, now } | Look::Found { nodes, now } => (nodes, now),
     };
     let overdue = others.deadline.is_some_and(|at| at <= now);
     let asked = if overdue {

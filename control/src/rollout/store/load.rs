@@ -3,6 +3,7 @@
 mod opened;
 
 use std::{
+    borrow::Borrow,
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
@@ -14,6 +15,7 @@ use bc_protocol::{
 };
 
 use opened::opened;
+use serde::Serialize;
 
 use super::{
     StoreError,
@@ -61,6 +63,14 @@ pub(crate) enum Look<'a> {
         /// When the pass is made.
         now: Moment,
     },
+    /// As the news, where a look at everything has found something new of these nodes; and whoever has left the rollout's
+    /// scope.
+    Found {
+        /// Of which something is new.
+        nodes: &'a BTreeSet<NodeId>,
+        /// When the pass is made.
+        now: Moment,
+    },
 }
 
 /// Reads a rollout; none if there is none of that id. What nobody can need, by the counters, is not asked for.
@@ -84,7 +94,9 @@ pub(crate) async fn snapshot(
         scope: opened.terms.scope,
         waiting: open_rows.pending,
         in_question: match look {
-            Look::Everything => opened.waves.iter().map(|wave| wave.rows.pending).sum(),
+            Look::Everything | Look::Found { .. } => {
+                opened.waves.iter().map(|wave| wave.rows.pending).sum()
+            }
             // Who is removed or put into maintenance is no news of a node: everything is looked at then.
             Look::News { .. } => 0,
         },
@@ -205,7 +217,9 @@ pub(super) async fn pools(
 }
 
 /// Nodes as a statement takes them.
-pub(super) fn list(nodes: &BTreeSet<NodeId>) -> Result<String, sqlx::Error> {
+pub(super) fn list<N: Borrow<NodeId> + Ord + Serialize>(
+    nodes: &BTreeSet<N>,
+) -> Result<String, sqlx::Error> {
     serde_json::to_string(nodes).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 

@@ -97,7 +97,7 @@ pub(super) async fn opened<'a>(
 fn named<'a>(look: Look<'a>, nobody: &'a BTreeSet<NodeId>) -> &'a BTreeSet<NodeId> {
     match look {
         Look::Everything => nobody,
-        Look::News { nodes, .. } => nodes,
+        Look::News { nodes, .. } | Look::Found { nodes, .. } => nodes,
     }
 }
 
