@@ -22,6 +22,12 @@ const READERS_MAX: u32 = 4;
 /// started; the two megabytes that SQLite keeps by itself are read again and again.
 const WRITER_CACHE_KIB: u32 = 65_536;
 
+/// Statements that a connection keeps prepared: more than there are. One that was thrown away is parsed again.
+const STATEMENTS_KEPT: usize = 400;
+
+/// Rows that wait between a connection's thread and whoever asked, so that the two take turns seldom: a pass reads a thousand.
+const ROWS_BETWEEN: usize = 1_000;
+
 /// How long one process waits for another that holds the file, such as a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -33,6 +39,8 @@ pub(super) async fn open(path: &Path) -> Result<(SqlitePool, SqlitePool), DbErro
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
+        .statement_cache_capacity(STATEMENTS_KEPT)
+        .row_buffer_size(ROWS_BETWEEN)
         .busy_timeout(BUSY_TIMEOUT);
     let writer = SqlitePoolOptions::new()
         .max_connections(1)

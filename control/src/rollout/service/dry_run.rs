@@ -82,7 +82,7 @@ async fn left_out(
 async fn prospects(
     conn: &mut Conn,
     (new, pools, target): (&New<'_>, &BTreeSet<PoolId>, &Offer),
-    members: Vec<Member>,
+    members: Vec<Member<'_>>,
 ) -> Result<Vec<Prospect>, RolloutError> {
     let mut nodes: BTreeMap<NodeId, (Reachable, Option<Trouble>, Option<Version>)> =
         BTreeMap::new();
@@ -103,7 +103,7 @@ async fn prospects(
         let known = nodes.remove(&member.node);
         let (reach, bar, runs) = known.unwrap_or((Reachable::Offline, None, None));
         Prospect {
-            pool: member.pool,
+            pool: member.pool.clone(),
             work: work(member.start),
             reach,
             bar,

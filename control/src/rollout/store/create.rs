@@ -70,13 +70,15 @@ impl Reach {
 
 /// A node of the snapshot.
 #[derive(Clone, Debug)]
-pub(crate) struct Member {
+pub(crate) struct Member<'a> {
     /// The node.
     pub node: NodeId,
     /// Its number in rows.
     pub number: i64,
     /// Its pool.
-    pub pool: PoolId,
+    pub pool: &'a PoolId,
+    /// The pool's number in rows.
+    pub pool_number: i64,
     /// Whether it runs the release already.
     pub start: RowState,
 }
@@ -145,7 +147,7 @@ pub(crate) async fn insert(
     tx: &mut Tx,
     new: &New<'_>,
     pools: &BTreeSet<PoolId>,
-    members: &[Member],
+    members: &[Member<'_>],
 ) -> Result<Vec<NodeId>, StoreError> {
     freeze::begin(tx, new.tenant).await?;
     insert_head(tx, new).await?;
@@ -162,7 +164,7 @@ pub(crate) async fn insert(
     let nodes = u32::try_from(members.len()).unwrap_or(u32::MAX);
     let ends = waves::ends(nodes, &new.waves);
     insert_waves(tx, new, &tallies(&ends, members)).await?;
-    insert_rows(tx, (new, pools), &ends, members).await?;
+    insert_rows(tx, new, &ends, members).await?;
     Ok(members
         .iter()
         .filter(|member| member.start.is_touched())
@@ -200,7 +202,7 @@ fn millis(span: std::time::Duration) -> i64 {
     i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn tallies(ends: &[u32], members: &[Member]) -> Vec<Tally> {
+fn tallies(ends: &[u32], members: &[Member<'_>]) -> Vec<Tally> {
     let mut tallies = vec![Tally::default(); ends.len()];
     for (place, member) in (0..).zip(members) {
         let wave = usize::try_from(waves::wave_at(place, ends)).unwrap_or(usize::MAX);
@@ -230,20 +232,19 @@ async fn insert_waves(tx: &mut Tx, new: &New<'_>, tallies: &[Tally]) -> Result<(
 /// In the order of the table, so that it grows at one end. Whoever waits stands in a pack.
 async fn insert_rows(
     tx: &mut Tx,
-    (new, pools): (&New<'_>, &BTreeSet<PoolId>),
+    new: &New<'_>,
     ends: &[u32],
-    members: &[Member],
+    members: &[Member<'_>],
 ) -> Result<(), sqlx::Error> {
     let rollout: i64 = query_scalar("SELECT number FROM rollouts WHERE id = $1")
         .bind(new.terms.id.as_str())
         .fetch_one(&mut **tx)
         .await?;
-    let pools = numbers(tx, pools).await?;
     let mut packer = Packer::default();
     let (mut waiting, mut touched) = (Vec::with_capacity(members.len()), Vec::new());
     for (place, member) in (0..).zip(members) {
         let wave = waves::wave_at(place, ends);
-        let pool = pools.get(&member.pool).copied().unwrap_or_default();
+        let pool = member.pool_number;
         let row = (member.number, place, pool, wave);
         match member.start {
             RowState::Pending => {
@@ -305,10 +306,10 @@ async fn insert_packs(tx: &mut Tx, rollout: i64, packer: Packer) -> Result<(), s
 }
 
 /// A row that has its node's say from the start needs an attempt for the node's section to name.
-async fn insert_notes(
+async fn insert_notes<'m>(
     tx: &mut Tx,
     (new, rollout): (&New<'_>, i64),
-    touched: impl Iterator<Item = &Member>,
+    touched: impl Iterator<Item = &'m Member<'m>>,
 ) -> Result<(), sqlx::Error> {
     let notes: Vec<_> = touched
         .map(|member| {
@@ -333,21 +334,6 @@ const TOUCHED: &str = "rollout_rows (rollout, node, place, pool, wave, state)";
 const PACKS: &str = "rollout_packs (rollout, wave, pool, place, nodes)";
 
 const NOTES: &str = "rollout_notes (rollout, node, attempt, finished_at)";
-
-async fn numbers(
-    conn: &mut Conn,
-    pools: &BTreeSet<PoolId>,
-) -> Result<BTreeMap<PoolId, i64>, sqlx::Error> {
-    let mut numbers = BTreeMap::new();
-    for pool in pools {
-        let number: i64 = query_scalar("SELECT number FROM pools WHERE id = $1")
-            .bind(pool.as_str())
-            .fetch_one(&mut *conn)
-            .await?;
-        numbers.insert(pool.clone(), number);
-    }
-    Ok(numbers)
-}
 
 /// Another rollout, running or paused, that has a node of this one. Only those over one of its pools are looked at.
 pub(crate) async fn rival(tx: &mut Tx, id: &RolloutId) -> Result<Option<RolloutId>, sqlx::Error> {

@@ -157,6 +157,7 @@ impl Turn<'_> {
             let rows = query(queries::PENDING_OF)
                 .bind(self.open.number)
                 .bind(nodes)
+                .bind(left)
                 .fetch_all(&mut *conn)
                 .await?;
             take(&rows, found)?;

@@ -7,28 +7,46 @@
 //! sides of a CROSS JOIN in the order in which they are written, and so they stand in the order of fewest rows; PostgreSQL,
 //! which has statistics, chooses for itself. What joins them is in WHERE, where both take it.
 
-use super::node::{columns, joined};
+use super::node::{columns, joined, node_columns};
 
 /// Whether the place of `n` is taken when rollout $2 lets go, or was given back before.
 macro_rules! shared {
     () => {
-        "(EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = n.id AND d.reason <> $2)
-          OR NOT EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = n.id AND d.reason = $2)) AS shared"
+        "(SELECT CASE WHEN count(*) = 1 AND min(d.reason) = $2 THEN 0 ELSE 1 END
+          FROM disruptions d WHERE d.node_id = n.id) AS shared"
     };
 }
 
-/// What is asked of a row in flight at a node of `i`. $2 is the rollout's id. Rows are found by the nodes: the state is asked
-/// for as no index has it, or PostgreSQL would go through everything in flight for one of them.
+/// What is asked of a row in flight. $2 is the rollout's id.
+macro_rules! flight_columns {
+    () => {
+        concat!(
+            columns!(),
+            ", (SELECT d.sequence FROM daemon_releases d WHERE d.version = h.from_version) AS from_sequence, ",
+            shared!()
+        )
+    };
+}
+
+/// That a row, found by its node, is in flight: asked for as no index has it, or PostgreSQL would go through everything in
+/// flight for one of them.
+macro_rules! flies {
+    () => {
+        "r.state || '' IN ('upgrading', 'rolling-back')"
+    };
+}
+
+/// What is asked of a row in flight at a node of `i`.
 macro_rules! flying_at {
     () => {
         concat!(
             " SELECT ",
-            columns!(),
-            ", (SELECT d.sequence FROM daemon_releases d WHERE d.version = h.from_version) AS from_sequence, ",
-            shared!(),
+            flight_columns!(),
             " FROM i CROSS JOIN rollout_rows r ",
             joined!(),
-            "WHERE r.rollout = $1 AND r.node = i.node AND r.state || '' IN ('upgrading', 'rolling-back') ORDER BY r.place"
+            "WHERE r.rollout = $1 AND r.node = i.node AND ",
+            flies!(),
+            " ORDER BY r.place"
         )
     };
 }
@@ -41,11 +59,16 @@ pub(super) const FLIGHTS: &str = concat!(
     flying_at!()
 );
 
-/// Rows in flight of the nodes of the list $3.
+/// Rows in flight of the nodes of the list $3, none of which is in it twice.
 pub(super) const FLIGHTS_OF: &str = concat!(
-    "WITH i AS MATERIALIZED (
-         SELECT m.number AS node FROM nodes m WHERE m.id IN (SELECT value FROM json_each($3)))",
-    flying_at!()
+    "SELECT ",
+    flight_columns!(),
+    " FROM json_each($3) e CROSS JOIN nodes n CROSS JOIN rollout_rows r
+     LEFT JOIN rollout_notes h ON h.rollout = r.rollout AND h.node = r.node
+     LEFT JOIN node_facts f ON f.node_id = n.id
+     WHERE n.id = e.value AND r.rollout = $1 AND r.node = n.number AND ",
+    flies!(),
+    " ORDER BY r.place"
 );
 
 /// The same, and the first that are overdue at $4.
@@ -70,8 +93,8 @@ macro_rules! others {
                 WHERE r.rollout = ",
             $of,
             " AND r.state IN ('upgrading', 'rolling-back') AND r.deadline_at > 0
-                  AND n.number = r.node AND n.id NOT IN (SELECT value FROM json_each($2))
-                  AND f.node_id = n.id AND f.online = 1) THEN 1 ELSE 0 END AS reachable, ",
+                  AND r.node NOT IN (SELECT m.number FROM nodes m WHERE m.id IN (SELECT value FROM json_each($2)))
+                  AND n.number = r.node AND f.node_id = n.id AND f.online = 1) THEN 1 ELSE 0 END AS reachable, ",
             "(SELECT min(r.deadline_at) FROM rollout_rows r
               WHERE r.rollout = ",
             $of,
@@ -136,23 +159,27 @@ pub(super) const PENDING: &str = concat!(
     waiting_at!()
 );
 
-/// Who of `w` can be reached, and nothing else disrupts him.
+/// What is asked of a pending row whose node can be reached and nothing else disrupts. What was noted of it is not: nothing
+/// has become of it yet.
 macro_rules! may_start {
-    () => {
-        "m.number = w.node AND v.node_id = m.id AND v.online = 1
-           AND NOT EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = m.id)"
+    ($rows:literal) => {
+        concat!(
+            "SELECT r.place, r.wave, 'pending' AS state, NULL AS disrupted_by, ",
+            node_columns!(),
+            "FROM ",
+            $rows,
+            " CROSS JOIN nodes n CROSS JOIN node_facts f
+             WHERE r.rollout = $1 AND r.state = 'pending' AND n.number = r.node AND f.node_id = n.id AND f.online = 1
+               AND NOT EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = n.id)"
+        )
     };
 }
 
 /// The first pending rows of one wave and pool in no pack whose node can be reached and that nothing else disrupts.
 pub(super) const PENDING_OF_POOL: &str = concat!(
-    "WITH i AS MATERIALIZED (
-         SELECT w.node FROM rollout_rows w CROSS JOIN nodes m CROSS JOIN node_facts v
-         WHERE w.rollout = $1 AND w.state = 'pending' AND w.packed = 0 AND w.wave = $2
-           AND w.pool = (SELECT number FROM pools WHERE id = $3) AND ",
-    may_start!(),
-    " ORDER BY w.place LIMIT $4)",
-    waiting_at!()
+    may_start!("rollout_rows r"),
+    " AND r.packed = 0 AND r.wave = $2 AND r.pool = (SELECT number FROM pools WHERE id = $3)
+     ORDER BY r.place LIMIT $4"
 );
 
 /// The next packs of a pool behind a place.
@@ -161,14 +188,10 @@ pub(super) const PACKS_OF_POOL: &str = "
     WHERE rollout = $1 AND wave = $2 AND pool = (SELECT number FROM pools WHERE id = $3) AND place > $4
     ORDER BY place LIMIT $5";
 
-/// Pending rows of the nodes of the list $2 that can be reached and that nothing else disrupts.
+/// The first pending rows of the nodes of the list $2 that can be reached and that nothing else disrupts.
 pub(super) const PENDING_OF: &str = concat!(
-    "WITH i AS MATERIALIZED (
-         SELECT w.node FROM json_each($2) e CROSS JOIN rollout_rows w CROSS JOIN nodes m CROSS JOIN node_facts v
-         WHERE w.rollout = $1 AND w.node = CAST(e.value AS BIGINT) AND w.state = 'pending' AND ",
-    may_start!(),
-    ")",
-    waiting_at!()
+    may_start!("json_each($2) e CROSS JOIN rollout_rows r"),
+    " AND r.node = CAST(e.value AS BIGINT) ORDER BY r.place LIMIT $3"
 );
 
 /// Pools of which nodes of one wave wait. They are found one by one in the index and among packs, however many nodes each has.
@@ -311,7 +334,7 @@ mod tests {
             (PENDING, "nn", "rollout_rows_waiting"),
             (PENDING_OF_POOL, "nntn", "rollout_rows_waiting"),
             (PACKS_OF_POOL, "nntnn", "wave=? AND pool=? AND place>?"),
-            (PENDING_OF, "nj", "nodes_by_number"),
+            (PENDING_OF, "njn", "nodes_by_number"),
             (POOLS_WAITING, "nn", "rollout_rows_waiting"),
             (PENDING_ONLINE, "nn", "rollout_rows_waiting"),
             (OUT_OF_SCOPE, "nntn", "nodes_out_of_scope"),

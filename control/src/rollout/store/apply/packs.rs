@@ -57,7 +57,7 @@ const TAKE: &str = "
           AND k.place <= v.column4)
     RETURNING nodes";
 
-/// Also of those that have started by then: what is said of a row in no pack is true of each.
+/// Those that have moved are in no pack already.
 const UNPACK: &str = "
     UPDATE rollout_rows SET packed = 0
     WHERE (rollout, node) IN (SELECT v.column1, v.column2 FROM {rows}) AND packed = 1";

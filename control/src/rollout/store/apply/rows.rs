@@ -7,21 +7,25 @@ use bc_protocol::id::NodeId;
 use crate::{
     api::rollout::RowState,
     clock::Moment,
-    db::{Bind as _, Tx, Value, bulk::with_rows},
+    db::{Bind as _, Tx, Value, bulk::with_rows, query},
     fleet,
     rollout::{
         plan::{PlaceMove, Plan, RowChange, Step},
         snapshot::Trouble,
-        store::StoreError,
+        store::{StoreError, load::list},
     },
 };
 
 /// Moves rows and notes what became of their nodes. A row that is not as the plan saw it stops everything.
 pub(super) async fn apply(tx: &mut Tx, plan: &Plan, number: i64) -> Result<(), StoreError> {
     let given = given_back(plan);
-    let (shows, moves): (Vec<_>, Vec<_>) = plan
+    let (landed, others): (Vec<_>, Vec<_>) = plan
         .rows
         .iter()
+        .partition(|change| has_landed(change, &given));
+    land(tx, plan, (number, &landed)).await?;
+    let (shows, moves): (Vec<_>, Vec<_>) = others
+        .into_iter()
         .partition(|change| matches!(change.step, Step::Show(_)));
     let rows: Vec<_> = moves
         .iter()
@@ -43,6 +47,42 @@ pub(super) async fn apply(tx: &mut Tx, plan: &Plan, number: i64) -> Result<(), S
             // It never heard of it, so what has its say is an older rollout again: it may be late for that.
             fleet::late::await_change(tx, &change.row.node, &change.row.pool).await?;
         }
+    }
+    Ok(())
+}
+
+/// Whether a row ends as most do: its node runs the release, and its place is free.
+fn has_landed(change: &RowChange, given: &BTreeSet<&NodeId>) -> bool {
+    let succeeds = match change.step {
+        Step::Succeed => true,
+        Step::Start { .. }
+        | Step::RollBack { .. }
+        | Step::Show(_)
+        | Step::FinishRollBack
+        | Step::Fail(_)
+        | Step::Skip(_) => false,
+    };
+    succeeds && change.row.state == RowState::Upgrading && given.contains(&change.row.node)
+}
+
+/// Writes those, of which all the same is said.
+async fn land(
+    tx: &mut Tx,
+    plan: &Plan,
+    (number, landed): (i64, &[&RowChange]),
+) -> Result<(), StoreError> {
+    if landed.is_empty() {
+        return Ok(());
+    }
+    let nodes = landed.iter().map(|change| &change.row.node).collect();
+    let nodes = list(&nodes)?;
+    for (statement, at) in [(LAND, None), (LAND_NOTE, Some(plan.at.millis()))] {
+        let mut query = query(statement).bind(number).bind(&nodes);
+        if let Some(at) = at {
+            query = query.bind(at);
+        }
+        let written = query.execute(&mut *tx).await?;
+        whole(plan, landed.len(), written.rows_affected())?;
     }
     Ok(())
 }
@@ -92,8 +132,19 @@ pub(super) async fn let_go(
     Ok(())
 }
 
+/// Found by the nodes, as in [`queries`](super::super::queries).
+const LAND: &str = "
+    UPDATE rollout_rows SET state = 'succeeded', deadline_at = NULL, lingers = NULL
+    WHERE rollout = $1 AND state || '' = 'upgrading'
+      AND node IN (SELECT m.number FROM nodes m WHERE m.id IN (SELECT value FROM json_each($2)))";
+
+const LAND_NOTE: &str = "
+    UPDATE rollout_notes SET finished_at = $3, error_code = NULL, error = NULL
+    WHERE rollout = $1 AND node IN (SELECT m.number FROM nodes m WHERE m.id IN (SELECT value FROM json_each($2)))";
+
+/// Whoever moves stands in no pack any more, or is passed over wherever it stands.
 const MOVE: &str = "
-    UPDATE rollout_rows SET state = v.column4, deadline_at = v.column5, lingers = v.column6
+    UPDATE rollout_rows SET state = v.column4, deadline_at = v.column5, lingers = v.column6, packed = 0
     FROM {rows} JOIN nodes n ON n.id = v.column2
     WHERE rollout_rows.rollout = v.column1 AND rollout_rows.node = n.number AND rollout_rows.state = v.column3";
 

@@ -3,10 +3,7 @@
 //! Takes pools and what narrows them, gives members. A fleet may be large: nodes come from an index that has all that is asked
 //! of them, many in one row, and what they run is asked the other way round, for there are few that run a release which is new.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    str::Split,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use bc_protocol::id::{NodeId, PoolId};
 
@@ -25,11 +22,11 @@ use crate::{
 const PACK: u32 = 10_000;
 
 /// The nodes in scope, in the rollout's order.
-pub(crate) async fn members(
+pub(crate) async fn members<'p>(
     conn: &mut Conn,
     new: &New<'_>,
-    pools: &BTreeSet<PoolId>,
-) -> Result<Vec<Member>, sqlx::Error> {
+    pools: &'p BTreeSet<PoolId>,
+) -> Result<Vec<Member<'p>>, sqlx::Error> {
     let done = already(conn, new).await?;
     let mut members = Vec::new();
     for pool in pools {
@@ -37,9 +34,14 @@ pub(crate) async fn members(
             Reach::Everything | Reach::Nodes(_) => None,
             Reach::Selector(wanted) => Some(selected(conn, pool, wanted).await?),
         };
+        let number = query_scalar("SELECT number FROM pools WHERE id = $1")
+            .bind(pool.as_str())
+            .fetch_one(&mut *conn)
+            .await?;
         let scope = PoolScope {
             new,
             pool,
+            number,
             done: &done,
             selected: selected.as_ref(),
         };
@@ -85,50 +87,61 @@ async fn selected(
 }
 
 /// What is in scope of one pool.
-struct PoolScope<'a> {
+struct PoolScope<'a, 'p> {
     new: &'a New<'a>,
-    pool: &'a PoolId,
+    pool: &'p PoolId,
+    number: i64,
     done: &'a BTreeSet<String>,
     selected: Option<&'a BTreeSet<NodeId>>,
 }
 
-impl PoolScope<'_> {
-    async fn add_to(&self, members: &mut Vec<Member>, conn: &mut Conn) -> Result<(), sqlx::Error> {
+/// Nodes behind $2 of a pool, as two lists in the same order. $4 is whether those in maintenance are left out.
+const SCOPE: &str = "
+    SELECT string_agg(n.id, ' ') FILTER (WHERE n.maintenance = 0 OR $4 = 0) AS ids,
+           string_agg(CAST(n.number AS TEXT), ' ') FILTER (WHERE n.maintenance = 0 OR $4 = 0) AS numbers,
+           max(n.id) AS last
+    FROM (SELECT number, id, maintenance FROM nodes
+          WHERE pool_id = $1 AND removed_at IS NULL AND generation > 0 AND id > $2 ORDER BY id LIMIT $3) n";
+
+impl<'p> PoolScope<'_, 'p> {
+    async fn add_to(
+        &self,
+        members: &mut Vec<Member<'p>>,
+        conn: &mut Conn,
+    ) -> Result<(), sqlx::Error> {
+        let leaves_out = match self.new.terms.scope {
+            Scope::MaintenanceToo => false,
+            Scope::NotInMaintenance => true,
+        };
         let mut after = String::new();
         loop {
-            let row = query(
-                "SELECT string_agg(n.number || ' ' || n.id || ' ' || n.maintenance, ',') AS pack, max(n.id) AS last
-                 FROM (SELECT number, id, maintenance FROM nodes
-                       WHERE pool_id = $1 AND removed_at IS NULL AND generation > 0 AND id > $2
-                       ORDER BY id LIMIT $3) n",
-            )
-            .bind(self.pool.as_str())
-            .bind(after)
-            .bind(PACK)
-            .fetch_one(&mut *conn)
-            .await?;
-            let Some(pack) = row.try_get::<Option<&str>>("pack")? else {
+            let row = query(SCOPE)
+                .bind(self.pool.as_str())
+                .bind(after)
+                .bind(PACK)
+                .bind(leaves_out)
+                .fetch_one(&mut *conn)
+                .await?;
+            let Some(last) = row.try_get("last")? else {
                 return Ok(());
             };
-            for entry in pack.split(',') {
-                members.extend(self.member(entry.split(' '))?);
+            after = last;
+            let ids: Option<&str> = row.try_get("ids")?;
+            let numbers: Option<&str> = row.try_get("numbers")?;
+            if let Some((ids, numbers)) = ids.zip(numbers) {
+                for entry in ids.split(' ').zip(numbers.split(' ')) {
+                    members.extend(self.member(entry)?);
+                }
             }
-            after = row.try_get("last")?;
         }
     }
 
-    fn member(&self, mut words: Split<'_, char>) -> Result<Option<Member>, sqlx::Error> {
-        let mut word = || words.next().unwrap_or_default();
-        let (number, id, maintenance) = (word(), word(), word());
+    fn member(&self, (id, number): (&str, &str)) -> Result<Option<Member<'p>>, sqlx::Error> {
         let number = number
             .parse()
             .map_err(|source| undecodable("number", source))?;
         let node: NodeId = id.parse().map_err(|source| undecodable("id", source))?;
-        let left_out = match self.new.terms.scope {
-            Scope::MaintenanceToo => false,
-            Scope::NotInMaintenance => maintenance != "0",
-        };
-        if left_out || !self.holds(&node) {
+        if !self.holds(&node) {
             return Ok(None);
         }
         let start = if self.done.contains(id) {
@@ -139,7 +152,8 @@ impl PoolScope<'_> {
         Ok(Some(Member {
             node,
             number,
-            pool: self.pool.clone(),
+            pool: self.pool,
+            pool_number: self.number,
             start,
         }))
     }
