@@ -152,6 +152,16 @@ enum Need {
     Certificate,
 }
 
+impl Need {
+    fn why(self) -> Option<&'static str> {
+        match self {
+            Self::Nothing => None,
+            Self::Gateways => Some("the certificate's gateways are not there"),
+            Self::Certificate => Some("the certificate has ended"),
+        }
+    }
+}
+
 /// What a link has to say.
 enum Said {
     Opened(Box<Opened>),
@@ -322,22 +332,24 @@ impl Line {
     }
 }
 
-/// Opens a socket, once control has given what is needed for that. Where it gives nothing, only a node whose certificate
+/// Opens a socket, once control has given a certificate where one is needed. Where it gives none, only a node whose own
 /// has ended gives up.
 async fn open(gateway: String, mut credentials: Credentials, need: Need) -> Opened {
     let mut renewed = None;
-    if need != Need::Nothing {
-        tracing::info!(?need, "control is asked for a new certificate");
+    if let Some(why) = need.why() {
+        tracing::info!("{why}: control is asked for a new one");
         match credentials.renew_at_control().await {
             Ok(()) => renewed = Some(Box::new(credentials.clone())),
-            Err(error) if need == Need::Certificate => {
+            Err(error) => {
                 let ending = Ending::Unreachable(error.to_string());
-                return Opened {
-                    socket: Err(ending),
-                    renewed,
-                };
+                if need == Need::Certificate {
+                    return Opened {
+                        socket: Err(ending),
+                        renewed,
+                    };
+                }
+                tracing::warn!(%ending, "no certificate");
             }
-            Err(error) => tracing::warn!(%error, "control does not say where gateways are"),
         }
     }
     let socket = socket::open(gateway, credentials.tls()).await;

@@ -71,16 +71,21 @@ async fn facts_are_committed_before_they_are_acknowledged_and_a_spec_follows() {
     assert_eq!(site.online(0).await, Some((5, false)));
 }
 
-#[tokio::test]
-async fn stale_nodes_are_pushed_their_spec_over_the_link_that_reaches_them() {
-    let site = Site::new().await;
-    let (mut a, mut b) = (site.link("a").await, site.link("b").await);
-    a.batch(1, [opened(0, 1), listed()]).await;
-    b.batch(1, [opened(1, 1), listed()]).await;
-    for (link, name) in [(&mut a, 0), (&mut b, 1)] {
+/// Two gateways, each with a session of one node.
+async fn two_links(site: &Site) -> [Link; 2] {
+    let mut links = [site.link("a").await, site.link("b").await];
+    for (name, link) in (0..).zip(&mut links) {
+        link.batch(1, [opened(name, 1), listed()]).await;
         assert_eq!(link.next().await, FromControl::Ack(1));
         assert_eq!(link.next().await, spec(name));
     }
+    links
+}
+
+#[tokio::test]
+async fn stale_nodes_are_pushed_their_spec_over_the_link_that_reaches_them() {
+    let site = Site::new().await;
+    let [mut a, mut b] = two_links(&site).await;
     let stale = [node(0), node(1), node(2)].into();
     assert_eq!(site.services.stale.send(stale).unwrap(), 4);
     assert_eq!(a.next().await, spec(0));
@@ -292,13 +297,7 @@ async fn only_enrolled_gateways_are_let_in() {
 #[tokio::test]
 async fn the_link_of_a_removed_gateway_ends_and_it_gets_no_other() {
     let site = Site::new().await;
-    let (mut a, mut b) = (site.link("a").await, site.link("b").await);
-    a.batch(1, [opened(0, 1), listed()]).await;
-    b.batch(1, [opened(1, 1), listed()]).await;
-    for (link, name) in [(&mut a, 0), (&mut b, 1)] {
-        assert_eq!(link.next().await, FromControl::Ack(1));
-        assert_eq!(link.next().await, spec(name));
-    }
+    let [mut a, mut b] = two_links(&site).await;
     let services = &site.services;
     let request = RemoveGateway {
         tenant_id: "root".parse().unwrap(),

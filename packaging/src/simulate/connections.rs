@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use bc_gateway::simulation::Doing as GatewayDoing;
+use bc_gateway::simulation::{Doing as GatewayDoing, SimulatedGateway};
 use bc_protocol::{
     command::Kind,
     id::SessionId,
@@ -153,33 +153,31 @@ impl World {
                 brief_up(&message)
             )
         });
-        let now = self.now;
-        let machine = self
-            .gateways
-            .get_mut(gateway)
-            .and_then(|gateway| gateway.machine.as_mut());
-        let Some(doings) = machine.map(|machine| machine.heard(connection, message, now)) else {
-            return;
-        };
+        let hears = |machine: &mut SimulatedGateway, now| machine.heard(connection, message, now);
+        if self.at_gateway(connection, hears).is_some() {
+            self.gateway_looks(gateway);
+        }
+    }
+
+    /// Has the gateway's end hear something, and does what follows from it. None without one.
+    fn at_gateway(
+        &mut self,
+        connection: u64,
+        hears: impl FnOnce(&mut SimulatedGateway, Duration) -> Vec<GatewayDoing>,
+    ) -> Option<()> {
+        let (gateway, now) = (self.gateway_of(connection)?, self.now);
+        let machine = self.gateways.get_mut(gateway)?.machine.as_mut()?;
+        let doings = hears(machine, now);
         self.gateway_did(gateway, doings);
-        self.gateway_looks(gateway);
+        Some(())
     }
 
     pub(super) fn gateway_hears_ping(&mut self, connection: u64) {
-        let Some(gateway) = self.gateway_of(connection) else {
-            return;
-        };
-        let now = self.now;
-        let machine = self
-            .gateways
-            .get_mut(gateway)
-            .and_then(|gateway| gateway.machine.as_mut());
-        let Some(doings) = machine.map(|machine| machine.alive(connection, now)) else {
-            return;
-        };
-        self.gateway_did(gateway, doings);
+        let heard = self.at_gateway(connection, |machine, now| machine.alive(connection, now));
         // The answer.
-        if let Some(node) = self.at_node(connection) {
+        if heard.is_some()
+            && let Some(node) = self.at_node(connection)
+        {
             self.node_does(node, Happening::Traffic);
         }
     }
@@ -189,17 +187,7 @@ impl World {
             return;
         };
         self.node_does(node, Happening::Traffic);
-        let Some(gateway) = self.gateway_of(connection) else {
-            return;
-        };
-        let now = self.now;
-        let machine = self
-            .gateways
-            .get_mut(gateway)
-            .and_then(|gateway| gateway.machine.as_mut());
-        if let Some(doings) = machine.map(|machine| machine.alive(connection, now)) {
-            self.gateway_did(gateway, doings);
-        }
+        self.at_gateway(connection, |machine, now| machine.alive(connection, now));
     }
 
     /// The node at the other end, if it is still there.
