@@ -37,7 +37,7 @@ async fn completed(fleet: &mut Fleet, version: &str) -> RolloutId {
     id
 }
 
-async fn maintain(fleet: &Fleet, node: &NodeId, maintenance: bool) {
+pub(super) async fn maintain(fleet: &Fleet, node: &NodeId, maintenance: bool) {
     let update = UpdateNode {
         tenant_id: "root".parse().unwrap(),
         node_id: node.clone(),

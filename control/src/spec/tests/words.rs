@@ -1,8 +1,14 @@
 //! What operators are told: plans before a rollout, reasons during it, and the fleet in numbers.
 
-use bc_protocol::id::{NodeId, RolloutId};
+use bc_protocol::{
+    id::{NodeId, RolloutId},
+    sequence::{ReleaseFloor, Sequence},
+};
 
-use super::fleet::{BAD, Fleet, request, states};
+use super::{
+    fleet::{BAD, Fleet, request, states},
+    late::maintain,
+};
 use crate::{
     api::{
         error::{Code, ErrorObject},
@@ -335,4 +341,59 @@ async fn a_fleet_in_numbers() {
     assert_eq!(versions, [("1.0.0", 4), ("1.1.0", 1)]);
     let nodes: u32 = summary.pools.iter().map(|pool| pool.census.nodes).sum();
     assert_eq!((summary.pools.len(), nodes), (2, 5));
+}
+
+/// What the planner would pass over is warned of, and so is what somebody has given up.
+#[tokio::test]
+async fn a_plan_warns_of_each_node_that_would_not_take_it() {
+    let mut fleet = Fleet::of(&[(5, 200_000)]).await;
+    let id = fleet.create("1.1.0").await.unwrap().id;
+    let abort = AbortRollout {
+        tenant_id: "root".parse().unwrap(),
+        rollout_id: id.clone(),
+        reason: Some("it is bad".to_owned()),
+        rollback: false,
+    };
+    service::pause(&fleet.services, "alice", pause(&id))
+        .await
+        .unwrap();
+    let aborted = service::abort(&fleet.services, "alice", abort)
+        .await
+        .unwrap();
+    let reasons = (aborted.reason.as_deref(), aborted.paused_reason.as_deref());
+    assert_eq!(reasons, (Some("it is bad"), Some("it looks odd")));
+
+    let [held, floored, away, ..] = &fleet.nodes.clone()[..] else {
+        panic!("expected five nodes");
+    };
+    let mut facts = fleet.facts_of(held);
+    facts.held = Some("mine".to_owned());
+    fleet.report(held, facts).await;
+    let mut facts = fleet.facts_of(floored);
+    facts.floor = ReleaseFloor::starting_at(Sequence::new(99).unwrap());
+    fleet.report(floored, facts).await;
+    maintain(&fleet, away, true).await;
+    let plan = service::plan(&fleet.services, "alice", request("1.1.0"))
+        .await
+        .unwrap();
+    assert_eq!(plan.nodes, 4);
+    let warned: Vec<String> = plan
+        .warnings
+        .iter()
+        .map(|warning| format!("{}: {}", warning.code, warning.message))
+        .collect();
+    insta::assert_snapshot!(warned.join("\n").replace(id.as_str(), "ID"), @r"
+    floor: 1 node would be passed over: expected a sequence of at least the node's floor 99, found 11
+    held: 1 node would be passed over: its owner holds the node: mine
+    maintenance: 1 node in maintenance would be left out
+    aborted-before: the last rollout of this version, ID, was aborted: it is bad
+    ");
+}
+
+fn pause(id: &RolloutId) -> PauseRollout {
+    PauseRollout {
+        tenant_id: "root".parse().unwrap(),
+        rollout_id: id.clone(),
+        reason: Some("it looks odd".to_owned()),
+    }
 }
