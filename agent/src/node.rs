@@ -15,6 +15,7 @@ mod line;
 mod listener;
 mod lock;
 pub(crate) mod memory;
+pub(crate) mod metrics;
 mod report;
 pub(crate) mod session;
 mod signals;
@@ -22,7 +23,7 @@ pub(crate) mod socket;
 mod throttle;
 pub(crate) mod update;
 
-use std::{io, path::PathBuf, thread};
+use std::{io, net::SocketAddr, path::PathBuf, thread};
 
 use bc_protocol::{
     command::CommandResult,
@@ -83,6 +84,8 @@ pub(crate) struct Start {
     pub(crate) paths: Paths,
     /// What this program was built as.
     pub(crate) build: Build,
+    /// Where to show metrics, if anywhere.
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 /// Why a node does not run, or no longer.
@@ -154,6 +157,10 @@ async fn live(start: Start) -> Result<End, NodeError> {
     let version = setting.running.version.clone();
     let updates = Updates::start(setting);
     tokio::spawn(end_by_force(updates.clone()));
+    if let Some(listen) = start.metrics {
+        let shown = metrics::show(listen, version.clone(), updates.clone());
+        tokio::spawn(shown);
+    }
     let owner = updates.clone();
     tokio::spawn(hold::follow(start.paths.clone(), move |held| {
         owner.held(held);

@@ -20,6 +20,8 @@ mod node;
 mod refusals;
 #[path = "road/renewal.rs"]
 mod renewal;
+#[path = "road/shown.rs"]
+mod shown;
 #[path = "road/units.rs"]
 mod units;
 

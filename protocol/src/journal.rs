@@ -32,7 +32,8 @@ where
         event: &Event<'_>,
     ) -> fmt::Result {
         let mut line = String::new();
-        self.0.format_event(context, Writer::new(&mut line), event)?;
+        self.0
+            .format_event(context, Writer::new(&mut line), event)?;
         field(&mut entry, "PRIORITY", priority(*event.metadata().level()))?;
         let mut fields = Fields(&mut entry, Ok(()));
         event.record(&mut fields);

@@ -173,6 +173,11 @@ impl Updates {
         });
     }
 
+    /// Whether there is a session.
+    pub(crate) fn is_connected(&self) -> bool {
+        matches!(self.inbox.borrow().session, Session::Up)
+    }
+
     /// What to report; it changes when the disk has.
     pub(crate) fn state(&self) -> watch::Receiver<UpdateState> {
         self.state.clone()

@@ -256,11 +256,17 @@ impl Node {
     }
 
     pub(crate) fn supervise(&self) -> Supervise {
+        self.supervise_with(&[])
+    }
+
+    /// The same, with those words in its surroundings.
+    pub(crate) fn supervise_with(&self, surroundings: &[(&str, String)]) -> Supervise {
         let child = tokio::process::Command::new(BCD)
             .arg("supervise")
             .arg("--config")
             .arg(self.config())
             .envs(self.preloaded())
+            .envs(surroundings.iter().map(|(name, value)| (name, value)))
             .kill_on_drop(true)
             .spawn();
         Supervise(child.unwrap())
