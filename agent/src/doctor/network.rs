@@ -1,6 +1,9 @@
 //! What can be reached from here.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -107,8 +110,9 @@ async fn ask(control: &Url, web: &Web) -> Result<Option<i64>, HttpError> {
     let exchange = server.ask(request, tls, patience).await?;
     let date = exchange.response.headers().get(DATE);
     let date = date.and_then(|date| date.to_str().ok());
-    let date = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
-    Ok(date.map(|date| date.timestamp().as_second()))
+    let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
+    let since = date.and_then(|date| date.duration_since(UNIX_EPOCH).ok());
+    Ok(since.and_then(|since| since.as_secs().try_into().ok()))
 }
 
 fn clocks(theirs: Option<i64>) -> Finding {

@@ -4,8 +4,7 @@
 //! encoded in the one way that DER knows is not read. It is in every agent, where one for all of X.509 would be a
 //! fortieth of the whole.
 
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
+use time::{Date, Time};
 
 const BOOLEAN: u8 = 0x01;
 const INTEGER: u8 = 0x02;
@@ -237,15 +236,16 @@ fn seconds(text: &str, year_digits: usize) -> Option<i64> {
         return None;
     }
     let (year, rest) = digits.split_at_checked(year_digits)?;
-    let year: i16 = year.parse().ok()?;
+    let year: i32 = year.parse().ok()?;
     let year = match (year_digits, year) {
         (2, 0..50) => year + 2000,
         (2, _) => year + 1900,
         _ => year,
     };
-    let part = |at: usize| rest.get(at..at + 2)?.parse::<i8>().ok();
-    let time = DateTime::new(year, part(0)?, part(2)?, part(4)?, part(6)?, part(8)?, 0).ok()?;
-    Some(TimeZone::UTC.to_timestamp(time).ok()?.as_second())
+    let part = |at: usize| rest.get(at..at + 2)?.parse::<u8>().ok();
+    let date = Date::from_calendar_date(year, part(0)?.try_into().ok()?, part(2)?).ok()?;
+    let time = Time::from_hms(part(4)?, part(6)?, part(8)?).ok()?;
+    Some(date.with_time(time).assume_utc().unix_timestamp())
 }
 
 #[cfg(test)]
