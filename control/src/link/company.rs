@@ -75,6 +75,11 @@ impl Informer<'_> {
         let chunk: Vec<NodeId> = others.into_iter().take(COMPANY_CHUNK).collect();
         let now = Moment::now();
         let renewed = renew::unasked(&services.db, authority, (&chunk, &gateways), now).await?;
+        // Before they leave: a session that is named from here on is one that they may have missed. Also those for whom none
+        // could be made, who would come up again and again.
+        for node in &chunk {
+            routes.informed(self.link, node, today);
+        }
         for node in renewed {
             let issued = FromControl::Certificate(CertificateIssued {
                 node: node.node_id.clone(),
@@ -83,10 +88,6 @@ impl Informer<'_> {
             if self.out.send(issued.encode()).await.is_err() {
                 return Ok(Err(Closed));
             }
-        }
-        // Also those for whom none could be made: they would come up again and again.
-        for node in &chunk {
-            routes.informed(node, today);
         }
         Ok(Ok(Looked::SomeWereTold))
     }

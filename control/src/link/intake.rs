@@ -169,7 +169,7 @@ impl Intake<'_> {
         match renewed {
             Ok(renewed) => {
                 let company = authority.company(&renewed.gateways);
-                self.shared.routes.informed(&node, company);
+                self.shared.routes.informed(self.link, &node, company);
                 let certificate = renew::certificate(renewed);
                 self.say(FromControl::Certificate(CertificateIssued {
                     node,

@@ -185,9 +185,11 @@ impl Routes {
         nodes.map(|(node, _)| node.clone()).collect()
     }
 
-    /// The node is given a certificate that names these.
-    pub(super) fn informed(&self, node: &NodeId, company: Sha256) {
-        if let Some(route) = self.inner().nodes.get_mut(node) {
+    /// The node is about to be given a certificate over this link that names these.
+    pub(super) fn informed(&self, link: LinkKey, node: &NodeId, company: Sha256) {
+        if let Some(route) = self.inner().nodes.get_mut(node)
+            && route.link == link
+        {
             route.company = Some(company);
         }
     }

@@ -104,3 +104,30 @@ async fn who_cannot_be_given_one_keeps_nobody_from_his() {
     link.batch(1, events).await;
     assert_eq!(link.certificate().await.0, node(2));
 }
+
+#[tokio::test]
+async fn who_has_gone_to_another_gateway_meanwhile_is_told_there() {
+    let site = Site::new().await;
+    let shared = site.shared();
+    let (today, yesterday) = (Sha256::of(b"today"), Sha256::of(b"yesterday"));
+    let (out, _queue) = tokio::sync::mpsc::channel(1);
+    let [first, second] = [(); 2].map(|()| shared.routes.begin(out.clone()));
+    let comes = |link, connect_seq| {
+        let Event::Opened(mut opened) = opened(0, connect_seq) else {
+            panic!("expected a session");
+        };
+        opened.company = Some(yesterday);
+        drop(shared.routes.opened(link, &opened));
+    };
+    comes(first, 1);
+    assert_eq!(shared.routes.in_other_company(first, &today), [node(0)]);
+    comes(second, 2);
+    // The first link's word of it comes late.
+    shared.routes.informed(first, &node(0), today);
+    assert_eq!(shared.routes.in_other_company(second, &today), [node(0)]);
+    shared.routes.informed(second, &node(0), today);
+    assert!(shared.routes.in_other_company(second, &today).is_empty());
+    // What the next session shows is what counts.
+    comes(second, 3);
+    assert_eq!(shared.routes.in_other_company(second, &today), [node(0)]);
+}
