@@ -29,7 +29,7 @@ use crate::config::{Config, ConfigError};
 use crate::confinement::ConfinementError;
 use crate::helper::HelperError;
 use crate::join::JoinError;
-use crate::logs::{self, FilterError};
+use crate::logs::{self, FilterError, LogFormat};
 use crate::node::{LockError, NodeError};
 use crate::paths::{DEFAULT_CONFIG, Paths};
 use crate::shown::one_line;
@@ -78,6 +78,9 @@ struct Global {
         hide_env_values = true
     )]
     log: String,
+    /// How lines are logged
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "BCD_LOG_FORMAT", hide_env_values = true)]
+    log_format: LogFormat,
 }
 
 #[derive(Debug, Subcommand)]
@@ -124,7 +127,7 @@ pub(crate) fn run(build: Build) -> ExitCode {
 }
 
 fn execute(cli: Cli, build: Build) -> Result<(), CommandError> {
-    logs::start(&cli.global.log)?;
+    logs::start(&cli.global.log, cli.global.log_format)?;
     #[cfg(feature = "faults")]
     crate::faults::plant(build.fault)?;
     match cli.command {

@@ -8,6 +8,7 @@ use std::fmt::{self, Debug};
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::{Mutex, PoisonError};
 
+use clap::ValueEnum;
 use thiserror::Error;
 use tracing::field::Field;
 use tracing::{Level, Metadata};
@@ -29,8 +30,17 @@ pub(crate) struct FilterError {
     source: tracing_subscriber::filter::ParseError,
 }
 
+/// How lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people and journald
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
 /// Starts logging for this process; a second call changes nothing.
-pub(crate) fn start(filter: &str) -> Result<(), FilterError> {
+pub(crate) fn start(filter: &str, format: LogFormat) -> Result<(), FilterError> {
     let filter: Targets = filter.parse().map_err(|source| FilterError {
         found: filter.to_owned(),
         source,
@@ -38,13 +48,17 @@ pub(crate) fn start(filter: &str) -> Result<(), FilterError> {
     let journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(Log { journal })
-        .fmt_fields(debug_fn(field).delimited(" "))
-        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .with_target(false);
-    // The journal dates every line itself.
-    let lines = match journal {
-        true => lines.without_time().boxed(),
-        false => lines.boxed(),
+    let for_people = debug_fn(field).delimited(" ");
+    let is_seen = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let lines = match (format, journal) {
+        (LogFormat::Json, _) => lines.json().boxed(),
+        // The journal dates every line itself.
+        (LogFormat::Text, true) => {
+            let lines = lines.without_time().fmt_fields(for_people);
+            lines.with_ansi(is_seen).boxed()
+        }
+        (LogFormat::Text, false) => lines.fmt_fields(for_people).with_ansi(is_seen).boxed(),
     };
     let started = tracing_subscriber::registry()
         .with(lines.with_filter(filter))

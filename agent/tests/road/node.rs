@@ -286,6 +286,18 @@ impl Node {
         String::from_utf8(update.stdout).unwrap()
     }
 
+    /// What `bcd boot` logs.
+    pub(crate) fn boot_logs(&self, format: &str) -> String {
+        let boot = Command::new(BCD)
+            .args(["boot", "--log-format", format, "--config"])
+            .arg(self.config())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(boot.stderr).unwrap();
+        assert!(boot.status.success(), "{said}");
+        said
+    }
+
     /// What `bcd status` says.
     pub(crate) fn status(&self) -> serde_json::Value {
         let status = Command::new(BCD)

@@ -47,6 +47,19 @@ async fn a_node_shows_itself_to_its_own_machine_alone() {
     assert!(supervise.wait().await.success());
 }
 
+#[tokio::test]
+async fn a_log_for_programs_is_an_object_a_line() {
+    let fleet = Fleet::start().await;
+    let node = Node::packaged(&fleet);
+    let log = node.boot_logs("json");
+    assert!(!log.is_empty());
+    for line in log.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["level"], "INFO", "{line}");
+        assert!(line["fields"]["message"].is_string(), "{line}");
+    }
+}
+
 async fn ask(listen: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(listen).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
