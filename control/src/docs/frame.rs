@@ -77,9 +77,7 @@ fn headings(rendered: &Rendered) -> String {
     if listed.len() < 2 {
         return String::new();
     }
-    let mut list = String::from(
-        "<nav class=\"here\" aria-label=\"On this page\">\n<p>On this page</p>\n<ul>\n",
-    );
+    let mut list = String::from("<ul>\n");
     for heading in listed {
         let text = escaped(&heading.text);
         let (level, id) = (heading.level, escaped(&heading.id));
@@ -88,8 +86,12 @@ fn headings(rendered: &Rendered) -> String {
             "<li class=\"level-{level}\"><a href=\"#{id}\">{text}</a></li>"
         );
     }
-    list.push_str("</ul>\n</nav>\n");
-    list
+    list.push_str("</ul>\n");
+    // A phone shows the page's name first, and the list to who asks for it.
+    format!(
+        "<nav class=\"here\" aria-label=\"On this page\">\n<details class=\"small\"><summary>On this page</summary>\n{list}\
+         </details>\n<div class=\"large\">\n<p>On this page</p>\n{list}</div>\n</nav>\n"
+    )
 }
 
 /// Where to go on, in the order of the list.

@@ -161,7 +161,7 @@ fn fields(page: &mut String, document: &Document, schema: &Schema) {
 fn must(field: &Field<'_>) -> String {
     match (field.required, &field.schema.default) {
         (true, _) => "always".to_owned(),
-        (false, Some(default)) => format!("default `{default}`"),
+        (false, Some(default)) => format!("default `{}`", whole(default)),
         (false, None) => String::new(),
     }
 }
@@ -201,11 +201,22 @@ fn kind(schema: &Schema) -> String {
     kind
 }
 
+/// A number as people write it: without a fraction where it has none.
+fn whole(number: &impl ToString) -> String {
+    let text = number.to_string();
+    match text.strip_suffix(".0") {
+        Some(whole) => whole.to_owned(),
+        None => text,
+    }
+}
+
 fn bounds(schema: &Schema) -> String {
     if let Some(most) = schema.max_length {
         return format!(" of at most {most} characters");
     }
-    match (&schema.minimum, &schema.exclusive_minimum, &schema.maximum) {
+    let shown = |number: &Option<serde_json::Number>| number.as_ref().map(whole);
+    let (least, above) = (shown(&schema.minimum), shown(&schema.exclusive_minimum));
+    match (least, above, shown(&schema.maximum)) {
         (Some(least), _, Some(most)) => format!(", {least} to {most}"),
         (Some(least), _, None) => format!(", at least {least}"),
         (None, Some(least), Some(most)) => format!(", above {least} and at most {most}"),
