@@ -19,6 +19,9 @@ use packaging::{
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// For one step of a move: it is a matter of seconds, and other tests may be building beside.
+const MOVED_WITHIN: Duration = Duration::from_secs(180);
+
 const LIFE: Duration = Duration::from_secs(12);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,7 +138,7 @@ async fn a_credential_in_two_places_is_told_of() {
 async fn a_fleet_moves_to_a_gateway_that_came_after_it() {
     // Certificates of the usual life, which nobody renews today.
     let mut fleet = fleet_with("").await;
-    fleet.online(2, PATIENCE).await.unwrap();
+    fleet.online(2, MOVED_WITHIN).await.unwrap();
     let identities = [0, 1].map(|n: usize| fleet.nodes[n].dir.join("state/identity/node.json"));
     let told = |wanted: usize| {
         let identities = &identities;
@@ -152,18 +155,18 @@ async fn a_fleet_moves_to_a_gateway_that_came_after_it() {
     let mut second = fleet.add_gateway("second").unwrap();
     fleet
         .operator
-        .until("every node knows both gateways", PATIENCE, told(2))
+        .until("every node knows both gateways", MOVED_WITHIN, told(2))
         .await
         .unwrap_or_else(|error| panic!("{error:#}\n{}\n{}", second.log(), fleet.logs()));
-    fleet.gateway.stop(PATIENCE).unwrap();
+    fleet.gateway.stop(MOVED_WITHIN).unwrap();
     fleet
         .operator
         .run(&["gateways", "remove", "gateway", "--yes"])
         .unwrap();
-    fleet.online(2, PATIENCE).await.unwrap();
+    fleet.online(2, MOVED_WITHIN).await.unwrap();
     fleet
         .operator
-        .until("every node has forgotten the first", PATIENCE, told(1))
+        .until("every node has forgotten the first", MOVED_WITHIN, told(1))
         .await
         .unwrap_or_else(|error| panic!("{error:#}\n{}\n{}", second.log(), fleet.logs()));
     second.check().unwrap();
