@@ -98,7 +98,8 @@ impl Globals {
         let mut collected = Self::default();
         let mut level = Some(matches);
         while let Some(matches) = level {
-            if matches.try_contains_id("global-url").is_ok() {
+            // Which flags a command has, an optimised clap does not tell; a switch that was not given is there all the same.
+            if matches.ids().any(|id| id == "global-no-headers") {
                 collected = Self::from_arg_matches(matches)?.or(collected);
             }
             level = matches.subcommand().map(|(_, deeper)| deeper);
