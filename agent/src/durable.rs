@@ -39,12 +39,40 @@ impl Mode {
 
 /// Replaces the file at `path`. Two callers at once on one path need a lock of their own.
 pub(crate) fn replace_file(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<()> {
-    if planted(Fault::InPlace) {
-        return File::create(path)?.write_all(bytes);
+    Coming::begin(path, bytes)?.arrive(mode)
+}
+
+/// A file's new bytes, on their way to the disk beside it. What a file system writes for one file it writes for those that
+/// are on their way too, so the second of two waits for little.
+#[derive(Debug)]
+pub(crate) struct Coming<'a> {
+    path: &'a Path,
+    staged: PathBuf,
+    file: File,
+}
+
+impl<'a> Coming<'a> {
+    /// Begins to replace the file at `path`, which stays as it is until [`Self::arrive`].
+    pub(crate) fn begin(path: &'a Path, bytes: &[u8]) -> io::Result<Self> {
+        if planted(Fault::InPlace) {
+            File::create(path)?.write_all(bytes)?;
+        }
+        let staged = staging_name(path)?;
+        let mut file = create_new(&staged)?;
+        file.write_all(bytes)?;
+        begin_writing(&file, 0, bytes.len() as u64);
+        Ok(Self { path, staged, file })
     }
-    replace_bytes(path, bytes, mode)?;
-    // The rename itself is lost with the directory's page unless that is flushed too.
-    sync_folder_of(path)
+
+    /// The file that is being replaced.
+    pub(crate) fn path(&self) -> &'a Path {
+        self.path
+    }
+
+    /// Gives the bytes their name, and sees both to the disk.
+    pub(crate) fn arrive(self, mode: Mode) -> io::Result<()> {
+        put_in_place(&self.staged, &self.file, self.path, mode)
+    }
 }
 
 /// The same, but for the name: a power cut may bring the old file back, whole, until [`sync_folder_of`].
@@ -67,6 +95,7 @@ pub(crate) fn replace_note(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<
 /// Gives the finished file at `staged` the name `path`; both are in one folder. `file` is the open `staged`.
 pub(crate) fn put_in_place(staged: &Path, file: &File, path: &Path, mode: Mode) -> io::Result<()> {
     put_bytes_in_place(staged, file, path, mode)?;
+    // The rename itself is lost with the folder's page unless that is flushed too.
     sync_folder_of(path)
 }
 

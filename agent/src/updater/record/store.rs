@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use super::Record;
 use super::file::{self, Counted, Damage};
-use crate::durable::{self, Mode};
+use crate::durable::{self, Coming, Mode};
 use crate::faults::{Fault, planted};
 use crate::paths::Paths;
 use crate::updater::limits::RECORD_BYTES_MAX;
@@ -160,11 +160,14 @@ impl<'a> Locked<'a> {
         })
         .map_err(StoreError::Encoding)?;
         let [first, second] = copies.oldest_first(&self.store.paths);
-        write_copy(&first, &bytes)?;
+        let one = begin_copy(&first, &bytes)?;
+        // Both are on their way before the first arrives: whatever the disk does for that one helps the other.
+        let other = begin_copy(&second, &bytes);
+        arrive(one)?;
         if planted(Fault::OneCopy) {
             return Ok(());
         }
-        if let Err(error) = write_copy(&second, &bytes) {
+        if let Err(error) = other.and_then(arrive) {
             // The change is on the disk once, which is what counts; whoever locks next writes the other copy again.
             tracing::warn!(%error, "one copy of the record is behind");
         }
@@ -196,10 +199,23 @@ impl<'a> Locked<'a> {
 }
 
 fn write_copy(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    durable::replace_file(path, bytes, Mode::Readable).map_err(|source| StoreError::Write {
+    begin_copy(path, bytes).and_then(arrive)
+}
+
+fn begin_copy<'a>(path: &'a Path, bytes: &[u8]) -> Result<Coming<'a>, StoreError> {
+    Coming::begin(path, bytes).map_err(cannot_write(path))
+}
+
+fn arrive(copy: Coming<'_>) -> Result<(), StoreError> {
+    let path = copy.path();
+    copy.arrive(Mode::Readable).map_err(cannot_write(path))
+}
+
+fn cannot_write(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    |source| StoreError::Write {
         path: path.to_owned(),
         source,
-    })
+    }
 }
 
 #[derive(Debug)]
