@@ -26,8 +26,9 @@ use crate::{
     tls::{self, TlsError},
 };
 
-/// Bytes of an answer's head, and of what hyper reads ahead of its consumer.
-const READ_AHEAD_BYTES_MAX: usize = 64 << 10;
+/// Bytes of an answer's head, and of what hyper reads ahead of its consumer: as many as make the way from one thread to
+/// the other short beside the work.
+const READ_AHEAD_BYTES_MAX: usize = 256 << 10;
 
 /// Header lines of an answer.
 const HEADERS_MAX: usize = 64;
@@ -180,6 +181,11 @@ impl Server {
             scheme,
             reach,
         })
+    }
+
+    /// Whether it is spoken to by TLS.
+    pub(crate) fn is_secured(&self) -> bool {
+        self.scheme == Scheme::Https
     }
 
     /// Sends one request. `tls` is what [`Web::tls_for`] gave for this server.

@@ -11,7 +11,7 @@ mod partial;
 #[cfg(test)]
 mod tests;
 
-use std::{io, path::PathBuf};
+use std::{io, path::PathBuf, sync::Arc};
 
 use bc_protocol::digest::Sha256;
 use bytes::Bytes;
@@ -21,6 +21,7 @@ use hyper::{
     body::Incoming,
     header::{ACCEPT_ENCODING, CONNECTION, HOST, IF_RANGE, RANGE, USER_AGENT},
 };
+use rustls::ClientConfig;
 use tokio::{
     sync::watch,
     task::spawn_blocking,
@@ -117,14 +118,14 @@ impl Download {
         let partial = if partial.is_whole() {
             partial
         } else {
-            let (exchange, partial) = self.ask(partial).await?;
-            self.receive(exchange, partial, progress).await?
+            let (exchange, writer) = self.ask(partial).await?;
+            self.receive(exchange, writer, progress).await?
         };
         spawn_blocking(move || partial.finish()).await?
     }
 
     /// Asks for what is missing; everything, where what is there is of no use to the server's answer.
-    async fn ask(&self, partial: Partial) -> Result<(Exchange, Partial), FetchError> {
+    async fn ask(&self, partial: Partial) -> Result<(Exchange, Writer), FetchError> {
         let mut partial = partial;
         let mut hop = Hop {
             url: self.order.url.clone(),
@@ -140,11 +141,9 @@ impl Download {
                 size: self.order.size,
             };
             match head::judge(&exchange.response, asked)? {
-                Head::Rest => return Ok((exchange, partial)),
+                Head::Rest => return Ok((exchange, Writer::of_the_rest(partial))),
                 Head::Whole { validator } => {
-                    let work = move || partial.begun(validator);
-                    let partial = spawn_blocking(work).await?.map_err(FetchError::Disk)?;
-                    return Ok((exchange, partial));
+                    return Ok((exchange, Writer::of_the_whole(partial, validator)));
                 }
                 // Empty, it asks for no range, so this happens once.
                 Head::Useless => {
@@ -166,8 +165,7 @@ impl Download {
     }
 
     async fn request(&self, hop: &Hop, partial: &Partial) -> Result<Exchange, FetchError> {
-        let (web, server) = (self.order.web.clone(), hop.server.clone());
-        let tls = spawn_blocking(move || web.tls_for(&server)).await??;
+        let tls = self.tls_for(&hop.server).await?;
         let mut request = Request::get(http::target(&hop.url))
             .header(HOST, http::authority(&hop.url))
             .header(USER_AGENT, "bcd")
@@ -182,6 +180,14 @@ impl Download {
             .body(Full::new(Bytes::new()))
             .map_err(|error| FetchError::Disk(io::Error::other(error)))?;
         Ok(hop.server.ask(request, tls, self.pace.patience).await?)
+    }
+
+    async fn tls_for(&self, server: &Server) -> Result<Option<Arc<ClientConfig>>, FetchError> {
+        if !server.is_secured() {
+            return Ok(None);
+        }
+        let (web, server) = (self.order.web.clone(), server.clone());
+        Ok(spawn_blocking(move || web.tls_for(&server)).await??)
     }
 
     fn follow(&self, hop: &Hop, location: &str, exchange: &Exchange) -> Result<Hop, FetchError> {
@@ -210,12 +216,11 @@ impl Download {
     async fn receive(
         &self,
         exchange: Exchange,
-        partial: Partial,
+        writer: Writer,
         progress: &watch::Sender<u8>,
     ) -> Result<Partial, FetchError> {
-        let mut exchange = exchange;
-        let mut have = partial.have();
-        let mut writer = Writer::start(partial);
+        let (mut exchange, mut writer) = (exchange, writer);
+        let mut have = writer.have();
         let mut gate = Gate::new(self.pace, clock::instant());
         let ended = loop {
             show(progress, have, self.order.size);

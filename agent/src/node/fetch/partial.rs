@@ -113,7 +113,7 @@ impl Partial {
     }
 
     /// Begins anew with the bytes that a server knows by this validator.
-    pub(super) fn begun(self, validator: Option<String>) -> io::Result<Self> {
+    fn begun(self, validator: Option<String>) -> io::Result<Self> {
         let mut partial = self.emptied()?;
         let path = origin_path(&partial.place.path);
         match &validator {
@@ -185,15 +185,28 @@ pub(super) struct Writer {
     queue: mpsc::Sender<Bytes>,
     thread: JoinHandle<io::Result<Partial>>,
     hasher: Sha256Hasher,
+    had: u64,
 }
 
 impl Writer {
-    /// Takes over the file.
-    pub(super) fn start(partial: Partial) -> Self {
-        let hasher = partial.hasher.clone();
+    /// Goes on behind what is there.
+    pub(super) fn of_the_rest(partial: Partial) -> Self {
+        let (hasher, had) = (partial.hasher.clone(), partial.have);
+        Self::start((hasher, had), move || Ok(partial))
+    }
+
+    /// Begins anew, with bytes that the server knows by this validator. The first ones need not wait until that is noted.
+    pub(super) fn of_the_whole(partial: Partial, validator: Option<String>) -> Self {
+        Self::start((Sha256::hasher(), 0), move || partial.begun(validator))
+    }
+
+    fn start(
+        (hasher, had): (Sha256Hasher, u64),
+        begin: impl FnOnce() -> io::Result<Partial> + Send + 'static,
+    ) -> Self {
         let (queue, mut chunks) = mpsc::channel::<Bytes>(WRITER_QUEUE_CHUNKS_MAX);
         let thread = spawn_blocking(move || {
-            let mut partial = partial;
+            let mut partial = begin()?;
             while let Some(chunk) = chunks.blocking_recv() {
                 partial.append(&chunk)?;
             }
@@ -203,7 +216,13 @@ impl Writer {
             queue,
             thread,
             hasher,
+            had,
         }
+    }
+
+    /// Bytes that were there before.
+    pub(super) fn have(&self) -> u64 {
+        self.had
     }
 
     /// Queues bytes; false if the disk has given up, which [`Writer::finish`] tells.
