@@ -4,6 +4,7 @@
 //! download server of the bench's own: one updates itself to large releases, the other to releases of the agent's own size. What an update is compared with runs between the updates, in the same rounds: a machine
 //! that is busy is busy for all of them.
 
+mod alone;
 mod back;
 mod downloads;
 mod figures;
@@ -203,7 +204,8 @@ async fn measure(
             gaps.push(bare);
         }
     }
-    let (_, counted) = update(&mut large, large_session, (Size::Ten, Look::Calls)).await?;
+    drop((large, large_session));
+    let counted = alone::count(agent, &folder.path().join("alone")).await?;
     let helped = match geteuid().is_root() {
         true => Some(helped(agent, &folder.path().join("helped")).await?),
         false => None,
@@ -216,7 +218,8 @@ async fn measure(
         idle,
         helped,
         watchdog_kib: watchdog(agent, &folder.path().join("watched")).await?,
-        written_ratio: median(written(&tens, Size::Ten))
+        written_ratio: counted.written_ratio,
+        shared_written_ratio: median(written(&tens, Size::Ten))
             .max(median(written(&hundreds, Size::Hundred))),
         extra_mib: all()
             .map(|round| mib(round.ours.extra_kib))

@@ -12,7 +12,9 @@ pub struct Figures {
     pub(super) watchdog_kib: u64,
     pub(super) ten: Ratios,
     pub(super) hundred: Ratios,
+    /// On a file system of its own, and where the rounds were, which others use too.
     pub(super) written_ratio: f64,
+    pub(super) shared_written_ratio: f64,
     pub(super) extra_mib: f64,
     pub(super) syncs: usize,
     pub(super) gap_ms: f64,
@@ -87,8 +89,13 @@ impl fmt::Display for Figures {
         )?;
         write!(
             f,
-            "extra_rss_mib={:.2} preflight_ms={:.1} written_ratio={:.4} fsyncs={} gap_ms={:.1} ",
-            self.extra_mib, self.preflight_ms, self.written_ratio, self.syncs, self.gap_ms,
+            "extra_rss_mib={:.2} preflight_ms={:.1} written_ratio={:.4} shared_written_ratio={:.4} fsyncs={} gap_ms={:.1} ",
+            self.extra_mib,
+            self.preflight_ms,
+            self.written_ratio,
+            self.shared_written_ratio,
+            self.syncs,
+            self.gap_ms,
         )?;
         write!(
             f,
