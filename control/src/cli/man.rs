@@ -11,7 +11,7 @@ use super::{exit::Exit, failure::Failure};
 /// Made of the same texts as --help. Packages put the pages where `man` finds them.
 #[derive(Debug, Args)]
 pub(super) struct Man {
-    /// The folder, which has to be there
+    /// The folder; it is made where there is none
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
@@ -20,10 +20,12 @@ impl Man {
     pub(super) fn run(self, tree: Command) -> Result<Exit, Failure> {
         // A page for `help` would say what every page says.
         let tree = tree.disable_help_subcommand(true);
-        clap_mangen::generate_to(tree, &self.out).map_err(|source| Failure::Write {
-            path: self.out,
-            source,
-        })?;
+        std::fs::create_dir_all(&self.out)
+            .and_then(|()| clap_mangen::generate_to(tree, &self.out))
+            .map_err(|source| Failure::Write {
+                path: self.out,
+                source,
+            })?;
         Ok(Exit::Done)
     }
 }
