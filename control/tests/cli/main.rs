@@ -7,6 +7,7 @@
     reason = "a test stops at the first surprise"
 )]
 
+mod changes;
 mod contexts;
 mod doctor;
 mod events;
