@@ -13,6 +13,7 @@ pub mod docs;
 pub mod faults;
 pub mod fleet;
 pub mod fuzz;
+pub mod guide;
 pub mod load;
 pub mod pair;
 pub mod pictures;

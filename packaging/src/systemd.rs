@@ -19,6 +19,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 
+pub use cases::guides;
 pub use image::base;
 pub use machine::Machine;
 

@@ -190,6 +190,9 @@ fn block(kind: &CodeBlockKind<'_>, code: &str) -> String {
     let mut words = info.split_whitespace();
     let language = words.next().unwrap_or("text");
     let note = match (language, words.next()) {
+        ("sh", Some("machine")) if words.next() == Some("other") => {
+            "On another machine with systemd, as root"
+        }
         ("sh", Some("machine")) => "On a machine with systemd, as root",
         ("sh", Some("source")) => "In a checkout of the source",
         ("sh", Some("call")) => "Run, with the object above in body.json",

@@ -2,6 +2,7 @@
 
 mod container;
 mod disk;
+mod guides;
 mod helper;
 mod manual;
 mod older;
@@ -15,6 +16,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
+
+pub use guides::pages as guides;
 
 use super::{
     node::{Node, Rights, at},
@@ -44,12 +47,14 @@ pub(super) enum Case {
     Container,
     AnsibleRole,
     Manual,
+    InstallGuide,
+    Guides,
     PackageRemoved,
     InstallScript,
 }
 
 impl Case {
-    pub(super) const ALL: [Self; 22] = [
+    pub(super) const ALL: [Self; 24] = [
         Self::GoodRelease,
         Self::CrashesAtOnce,
         Self::HangsAtOnce,
@@ -70,6 +75,8 @@ impl Case {
         Self::Container,
         Self::AnsibleRole,
         Self::Manual,
+        Self::InstallGuide,
+        Self::Guides,
         Self::PackageRemoved,
         Self::InstallScript,
     ];
@@ -78,7 +85,7 @@ impl Case {
     pub(super) fn is_for_the_full_form(self) -> bool {
         matches!(
             self,
-            Self::AnsibleRole | Self::Manual | Self::UnitsNewerThanSlots
+            Self::AnsibleRole | Self::Manual | Self::Guides | Self::UnitsNewerThanSlots
         )
     }
 
@@ -110,6 +117,8 @@ impl Case {
             Self::Container => container::supervised(yard).await,
             Self::AnsibleRole => playbook::played(yard).await,
             Self::Manual => manual::read(yard).await,
+            Self::InstallGuide => guides::installed(yard).await,
+            Self::Guides => guides::walked(yard).await,
             Self::PackageRemoved => package::removed(yard).await,
             Self::InstallScript => script::used(yard),
         }

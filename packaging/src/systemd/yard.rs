@@ -170,6 +170,11 @@ impl Yard {
 
     /// Installs gateway and control, and the node beside them: a whole fleet on one machine.
     pub(super) fn put_everything(&self, machine: &Machine, version: &str) -> Result<()> {
+        put(machine, &self.packages(version)?)
+    }
+
+    /// The Debian packages of a version: node, gateway and control.
+    pub(super) fn packages(&self, version: &str) -> Result<Vec<PathBuf>> {
         let programs = self.fleet.programs();
         let mut packages = vec![self.package(version)?];
         for (which, program) in [
@@ -185,7 +190,7 @@ impl Yard {
                 &shipping,
             )?);
         }
-        put(machine, &packages)
+        Ok(packages)
     }
 
     /// The node's package for Fedora's kin.

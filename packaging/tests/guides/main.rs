@@ -5,8 +5,9 @@
 //!
 //! - `sh source`: run in this checkout, in the turn of whoever builds;
 //! - `sh last`: run after every page that goes on from this one;
-//! - `sh machine`: needs systemd and root. Programs, verbs, flags, units and files in it have to exist; the same steps
-//!   are taken on machines with systemd by `cargo xtask systemd-fleet`.
+//! - `sh machine`: needs systemd and root. Programs, verbs, flags, units and files in it have to exist; the block itself is
+//!   run by `cargo xtask systemd-fleet`, page by page, on machines with systemd. `sh machine other` is for a machine that
+//!   has nothing yet, `sh machine last` for when what goes on from it has been gone through.
 //!
 //! A block of `out` is what the block before it prints, with `…` for whatever is there. A line of the form
 //! `export NAME=127.0.0.1:PORT` gets a port that is free.
@@ -23,14 +24,15 @@
 mod cluster;
 
 mod machine;
-mod page;
-mod printed;
 mod reference;
 mod shell;
 mod site;
 
 use cluster::Cluster;
-use page::{Page, Use};
+use packaging::{
+    guide::{Page, Use},
+    systemd,
+};
 use shell::Walk;
 
 /// The fleet in one folder, and what goes on from it. Then pages of their own.
@@ -70,7 +72,7 @@ async fn two_controls_on_one_database() {
 
 #[test]
 fn no_page_has_a_command_that_nobody_runs() {
-    for page in Page::all() {
+    for page in Page::all().unwrap() {
         let mut walks = FLEET.iter().chain(SIGNING).chain(CLUSTER);
         let walked = walks.any(|walked| *walked == page.name);
         for block in &page.blocks {
@@ -79,11 +81,14 @@ fn no_page_has_a_command_that_nobody_runs() {
                 Use::Run | Use::Source | Use::Last => {
                     assert!(walked, "{place}: no walk goes over this page");
                 }
-                Use::Printed => assert!(block.follows_a_run, "{place}: prints what?"),
-                Use::Machine => machine::hold(&place, &block.text),
+                Use::Machine => {
+                    let walked = systemd::guides().any(|walked| walked == page.name);
+                    assert!(walked, "{place}: no machine is taken through this page");
+                    machine::hold(&place, &block.text);
+                }
                 Use::Shown => machine::is_no_command(&place, &block.text),
                 Use::Call => panic!("{place}: calls stand on the page of the API"),
-                Use::Json | Use::Toml => {}
+                Use::Printed | Use::Json | Use::Toml => {}
             }
         }
     }
@@ -91,7 +96,7 @@ fn no_page_has_a_command_that_nobody_runs() {
 
 #[test]
 fn every_page_is_about_one_thing_and_begins_with_its_name() {
-    for page in Page::all() {
+    for page in Page::all().unwrap() {
         let titles = page.prose().filter(|line| line.starts_with("# ")).count();
         assert_eq!(titles, 1, "{}", page.name);
         assert!(page.text.starts_with("# "), "{}", page.name);

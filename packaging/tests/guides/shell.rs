@@ -14,13 +14,11 @@ use nix::{
     sys::signal::{Signal, killpg},
     unistd::Pid,
 };
-use packaging::build;
-use tokio::process::Command;
-
-use crate::{
-    page::{Block, Page, Use},
-    printed,
+use packaging::{
+    build,
+    guide::{Block, Page, Use, printed},
 };
+use tokio::process::Command;
 
 /// Two agents are built in it, on a machine that others build on.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -43,7 +41,8 @@ struct Step {
 impl Walk {
     /// Over these, one after the other.
     pub(crate) async fn through(pages: &[&str]) -> Self {
-        let pages: Vec<Page> = pages.iter().map(|name| Page::read(name)).collect();
+        let pages = pages.iter().map(|name| Page::read(name).unwrap());
+        let pages: Vec<Page> = pages.collect();
         let built = build::programs().await.unwrap();
         let dir = tempfile::Builder::new()
             .prefix("bcd-guide-")
@@ -59,10 +58,10 @@ impl Walk {
         let mut steps: Vec<Step> = Vec::new();
         let mut last: Vec<Step> = Vec::new();
         for page in &pages {
-            for (block, after) in page.blocks.iter().zip(behind(&page.blocks)) {
+            for (block, printed) in page.with_printed() {
                 match block.what {
-                    Use::Run | Use::Source => steps.push(Step::of(page, block, after)),
-                    Use::Last => last.push(Step::of(page, block, after)),
+                    Use::Run | Use::Source => steps.push(Step::of(page, block, printed)),
+                    Use::Last => last.push(Step::of(page, block, printed)),
                     Use::Machine
                     | Use::Call
                     | Use::Printed
@@ -213,7 +212,7 @@ impl Walk {
 }
 
 impl Step {
-    fn of(page: &Page, block: &Block, after: Option<&Block>) -> Self {
+    fn of(page: &Page, block: &Block, prints: Option<&str>) -> Self {
         let place = format!("{}.md:{}", page.name, block.line);
         for line in block.text.lines() {
             assert!(
@@ -221,19 +220,13 @@ impl Step {
                 "{place}: a shell that stops at errors passes over this line's: say `|| echo \"status $?\"`"
             );
         }
-        let prints = after.filter(|block| block.what == Use::Printed);
         Self {
             place,
             what: block.what,
             text: block.text.clone(),
-            prints: prints.map(|block| block.text.clone()),
+            prints: prints.map(str::to_owned),
         }
     }
-}
-
-/// For each block the one behind it.
-fn behind(blocks: &[Block]) -> impl Iterator<Item = Option<&Block>> {
-    (1..=blocks.len()).map(|next| blocks.get(next))
 }
 
 /// Takes out of an environment what cargo told this process about its own package, which would have others built anew, and

@@ -1,7 +1,9 @@
 //! What a page says that a command prints, held against what it prints.
+//!
+//! Takes both texts, gives their difference.
 
 /// What differs, if something does. `…` in a line stands for anything in it; alone, for any lines.
-pub(crate) fn differs(said: &str, printed: &str) -> Option<String> {
+pub fn differs(said: &str, printed: &str) -> Option<String> {
     let said: Vec<String> = said.lines().map(plain).collect();
     let lines: Vec<String> = printed
         .lines()
@@ -31,7 +33,10 @@ fn plain(line: &str) -> String {
 fn all_fit(wanted: &[&str], lines: &[&str]) -> bool {
     match wanted.split_first() {
         None => lines.is_empty(),
-        Some((&"…", rest)) => (0..=lines.len()).any(|skipped| all_fit(rest, &lines[skipped..])),
+        Some((&"…", rest)) => (0..=lines.len()).any(|skipped| {
+            let left = lines.get(skipped..);
+            left.is_some_and(|left| all_fit(rest, left))
+        }),
         Some((first, rest)) => match lines.split_first() {
             Some((line, others)) => fits(first, line) && all_fit(rest, others),
             None => false,
@@ -53,33 +58,38 @@ fn fits(wanted: &str, line: &str) -> bool {
         // An ellipsis between two words is no word where there is none.
         let part = part.trim();
         match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
+            Some(at) => rest = rest.get(at + part.len()..).unwrap_or_default(),
             None => return false,
         }
     }
     rest.ends_with(last.trim_start())
 }
 
-#[test]
-fn an_ellipsis_is_anything_and_nothing_else_is() {
-    let printed = "ID        NAME  STATE\ngw_01abc  local  linked\n\n";
-    for said in [
-        "…",
-        "…\ngw_… local …",
-        "ID NAME STATE\ngw_… linked",
-        "ID NAME STATE\n…",
-        "ID … STATE\n…local…",
-    ] {
-        assert_eq!(differs(said, printed), None, "{said}");
-    }
-    for said in [
-        "",
-        "gw_… local …",
-        "…\ngw_… lokal …",
-        "ID NAME STATE",
-        "ID NAME\n…",
-        "…\ngw_… local",
-    ] {
-        assert!(differs(said, printed).is_some(), "{said}");
+#[cfg(test)]
+mod tests {
+    use super::differs;
+
+    #[test]
+    fn an_ellipsis_is_anything_and_nothing_else_is() {
+        let printed = "ID        NAME  STATE\ngw_01abc  local  linked\n\n";
+        for said in [
+            "…",
+            "…\ngw_… local …",
+            "ID NAME STATE\ngw_… linked",
+            "ID NAME STATE\n…",
+            "ID … STATE\n…local…",
+        ] {
+            assert_eq!(differs(said, printed), None, "{said}");
+        }
+        for said in [
+            "",
+            "gw_… local …",
+            "…\ngw_… lokal …",
+            "ID NAME STATE",
+            "ID NAME\n…",
+            "…\ngw_… local",
+        ] {
+            assert!(differs(said, printed).is_some(), "{said}");
+        }
     }
 }
