@@ -8,6 +8,7 @@ pub(crate) mod bulk;
 pub(crate) mod column;
 mod conn;
 pub(crate) mod contention;
+mod fold;
 pub(crate) mod held;
 pub(crate) mod hint;
 pub(crate) mod lock;
@@ -30,6 +31,7 @@ use ulid::Ulid;
 use crate::{chance, clock::Moment, event::news::News};
 use conn::Pool;
 pub(crate) use conn::{Conn, Reader, Tx};
+use fold::Folding;
 use held::may_take;
 use hint::Hints;
 #[cfg(test)]
@@ -52,6 +54,7 @@ pub(crate) enum Location {
 pub(crate) struct Db {
     writer: Pool,
     reader: Reader,
+    folding: Option<Folding>,
     news: News,
     hints: Hints,
     process: Arc<str>,
@@ -60,14 +63,16 @@ pub(crate) struct Db {
 impl Db {
     /// Opens it, and brings its schema up to this build's.
     pub(crate) async fn open(location: &Location) -> Result<Self, DbError> {
-        let (writer, reader) = match location {
+        let (writer, reader, folding) = match location {
             Location::Sqlite(path) => {
-                let (writer, reader) = sqlite::open(path).await?;
-                (Pool::Sqlite(writer), Pool::Sqlite(reader))
+                let opened = sqlite::open(path).await?;
+                let folding = Folding::begin(opened.folder);
+                let (writer, reader) = (Pool::Sqlite(opened.writer), Pool::Sqlite(opened.reader));
+                (writer, reader, Some(folding))
             }
             Location::Postgres(server) => {
                 let (writer, reader) = postgres::open(server).await?;
-                (Pool::Postgres(writer), Pool::Postgres(reader))
+                (Pool::Postgres(writer), Pool::Postgres(reader), None)
             }
         };
         let reader = Reader(reader);
@@ -79,6 +84,7 @@ impl Db {
         Ok(Self {
             writer,
             reader,
+            folding,
             news: News::default(),
             hints: Hints::new(shared, process.clone()),
             process: process.into(),
@@ -107,7 +113,8 @@ impl Db {
     async fn begin_by(&self, begins: &'static str) -> Result<Tx, sqlx::Error> {
         may_take();
         let conn = self.writer.begin(begins).await?;
-        Ok(Tx::new(conn, self.news.clone()))
+        let written = self.folding.as_ref().map(Folding::written);
+        Ok(Tx::new(conn, self.news.clone(), written))
     }
 
     /// Where to read what is committed.
@@ -142,6 +149,9 @@ impl Db {
 
     /// Waits for what is under way and closes the connections; SQLite's log is folded in.
     pub(crate) async fn close(&self) {
+        if let Some(folding) = &self.folding {
+            folding.close().await;
+        }
         self.reader.0.close().await;
         self.writer.close().await;
     }

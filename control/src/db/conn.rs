@@ -8,6 +8,7 @@ use std::ops::{Deref, DerefMut};
 use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use super::{
+    fold::Written,
     held::{Held, may_take},
     query::Query,
     whole::Whole,
@@ -29,12 +30,18 @@ pub(crate) struct Tx {
     conn: Conn,
     last: Vec<Query>,
     news: News,
+    written: Option<Written>,
 }
 
 impl Tx {
-    pub(super) fn new(conn: Conn, news: News) -> Self {
+    pub(super) fn new(conn: Conn, news: News, written: Option<Written>) -> Self {
         let last = Vec::new();
-        Self { conn, last, news }
+        Self {
+            conn,
+            last,
+            news,
+            written,
+        }
     }
 
     /// Leaves a statement for the end. Everybody waits for the rows that it touches, so it runs when nothing else is left
@@ -68,6 +75,9 @@ impl Tx {
         }?;
         #[cfg(feature = "bench")]
         crate::bench::committed();
+        if let Some(written) = &self.written {
+            written.tell();
+        }
         if is_news {
             self.news.tell();
         }

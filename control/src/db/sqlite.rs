@@ -1,6 +1,6 @@
 //! SQLite: one file, one process that writes it.
 //!
-//! Takes a path, gives one connection that writes and several that cannot. SQLite allows one writer, so every
+//! Takes a path, gives one connection that writes, several that cannot, and one that folds the log into the file. SQLite allows one writer, so every
 //! transaction begins as one: two that both want to write wait for each other here and not in the middle.
 
 use std::{path::Path, time::Duration};
@@ -22,6 +22,9 @@ const READERS_MAX: u32 = 4;
 /// started; the two megabytes that SQLite keeps by itself are read again and again.
 const WRITER_CACHE_KIB: u32 = 65_536;
 
+/// Pages of the log at which the writer folds it into the file itself. By then somebody else has, as a rule.
+const LOG_PAGES_MAX: u32 = 16_000;
+
 /// Statements that a connection keeps prepared: more than there are. One that was thrown away is parsed again.
 const STATEMENTS_KEPT: usize = 400;
 
@@ -31,8 +34,18 @@ const ROWS_BETWEEN: usize = 1_000;
 /// How long one process waits for another that holds the file, such as a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Opens the file, or makes it, and brings its schema up to this build's. Gives the writer and the readers.
-pub(super) async fn open(path: &Path) -> Result<(SqlitePool, SqlitePool), DbError> {
+/// Connections to one file.
+pub(super) struct Opened {
+    /// The one that writes.
+    pub(super) writer: SqlitePool,
+    /// Those that read.
+    pub(super) reader: SqlitePool,
+    /// The one that folds the log into the file.
+    pub(super) folder: SqlitePool,
+}
+
+/// Opens the file, or makes it, and brings its schema up to this build's.
+pub(super) async fn open(path: &Path) -> Result<Opened, DbError> {
     let options = SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(true)
@@ -47,16 +60,24 @@ pub(super) async fn open(path: &Path) -> Result<(SqlitePool, SqlitePool), DbErro
         .connect_with(
             options
                 .clone()
-                .pragma("cache_size", format!("-{WRITER_CACHE_KIB}")),
+                .pragma("cache_size", format!("-{WRITER_CACHE_KIB}"))
+                .pragma("wal_autocheckpoint", LOG_PAGES_MAX.to_string()),
         )
         .await?;
     check_version(&writer).await?;
     migrations::sqlite().run(&writer).await?;
     let reader = SqlitePoolOptions::new()
         .max_connections(READERS_MAX)
-        .connect_with(options.create_if_missing(false).read_only(true))
+        .connect_with(options.clone().create_if_missing(false).read_only(true))
         .await?;
-    Ok((writer, reader))
+    let folder = SqlitePoolOptions::new()
+        .max_connections(1)
+        .connect_lazy_with(options.create_if_missing(false));
+    Ok(Opened {
+        writer,
+        reader,
+        folder,
+    })
 }
 
 async fn check_version(pool: &SqlitePool) -> Result<(), DbError> {
