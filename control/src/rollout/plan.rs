@@ -19,7 +19,7 @@ mod pass;
 mod start;
 
 pub(super) use pass::Pass;
-pub(super) use start::{first_attempt, late_attempt, rollback_attempt, unstartable};
+pub(super) use start::{barred, first_attempt, late_attempt, rollback_attempt, unstartable};
 
 /// Everything that one pass, or one operator's call, changes.
 #[derive(Clone, Debug, PartialEq)]
@@ -168,6 +168,15 @@ impl Plan {
             && self.places.is_empty()
             && self.events.is_empty()
             && self.head == snapshot.head
+    }
+
+    /// Without the numbers of nodes, which only a database gives: a model has others.
+    #[cfg(test)]
+    pub(crate) fn unnumbered(mut self) -> Self {
+        for change in &mut self.rows {
+            change.row.number = 0;
+        }
+        self
     }
 }
 

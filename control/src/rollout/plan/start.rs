@@ -2,6 +2,7 @@
 
 use bc_protocol::{
     id::{AttemptId, NodeId, RolloutId},
+    sequence::ReleaseFloor,
     version::Version,
 };
 
@@ -188,16 +189,26 @@ impl<'a> Pass<'a> {
 pub(in crate::rollout) fn unstartable(
     node: &Node,
     said: &Said,
+    bringing: (&Version, &Offer),
+) -> Option<Trouble> {
+    let stands = (node.arch.as_deref(), said.held.as_deref());
+    barred(stands, said.floor, bringing)
+}
+
+/// The same, of a node with this `cpu.arch` label, whose owner holds it for this reason.
+pub(in crate::rollout) fn barred(
+    (arch, held): (Option<&str>, Option<&str>),
+    floor: ReleaseFloor,
     (version, offer): (&Version, &Offer),
 ) -> Option<Trouble> {
-    if let Some(reason) = &said.held {
+    if let Some(reason) = held {
         return Some(Trouble::new(
             "held",
             format!("its owner holds the node: {reason}"),
         ));
     }
     let unfit = match offer {
-        Offer::Good(target) => target.binary_for(node.arch.as_deref(), said.floor).err()?,
+        Offer::Good(target) => target.binary_for(arch, floor).err()?,
         Offer::NotRegistered => Unfit::NotRegistered {
             version: version.clone(),
         },

@@ -1,11 +1,11 @@
 //! `rollouts.plan`
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use bc_protocol::{
-    id::{NodeId, PoolId},
-    version::Version,
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
 };
+
+use bc_protocol::{id::PoolId, version::Version};
 
 use super::{RolloutError, Services, create};
 use crate::{
@@ -15,11 +15,12 @@ use crate::{
     rollout::{
         budget::Budget,
         forecast::{self, Forecast, Order, Outlook, Prospect, Reachable, Work},
-        plan::unstartable,
-        snapshot::{Offer, Presence, Scope, Trouble},
+        plan::barred,
+        snapshot::{Offer, Scope, Trouble},
         store::{
             self,
-            create::{Member, New},
+            create::{Member, New, Reach},
+            outlook::Kin,
         },
     },
 };
@@ -40,8 +41,8 @@ pub(crate) async fn plan(
     if members.is_empty() {
         return Err(RolloutError::NobodyInScope);
     }
-    let busy = store::outlook::busy(&mut conn, new.tenant).await?;
-    if let Some(rollout) = members.iter().find_map(|member| busy.get(&member.node)) {
+    let busy = store::outlook::busy(&mut conn, new.tenant, &pools).await?;
+    if let Some(rollout) = members.iter().find_map(|member| busy.get(&member.number)) {
         let rollout = rollout.clone();
         return Err(RolloutError::Busy { rollout });
     }
@@ -72,10 +73,39 @@ async fn left_out(
     (new, pools): (&New<'_>, &BTreeSet<PoolId>),
     members: usize,
 ) -> Result<u32, RolloutError> {
+    match (new.terms.scope, &new.reach) {
+        (Scope::MaintenanceToo, _) => return Ok(0),
+        (Scope::NotInMaintenance, Reach::Everything) => {
+            return Ok(store::outlook::in_maintenance(conn, pools).await?);
+        }
+        (Scope::NotInMaintenance, Reach::Nodes(_) | Reach::Selector(_)) => {}
+    }
     let mut all = new.clone();
     all.terms.scope = Scope::MaintenanceToo;
     let all = store::create::members(conn, &all, pools).await?.len();
     Ok(u32::try_from(all.saturating_sub(members)).unwrap_or(u32::MAX))
+}
+
+/// What the planner would make of nodes.
+struct Prospects {
+    reach: Reachable,
+    bar: Option<Trouble>,
+    runs: Option<Version>,
+}
+
+impl Prospects {
+    fn of(kin: &Kin, bringing: (&Version, &Offer)) -> Self {
+        let said = kin.said.as_ref();
+        let bar = said.and_then(|said| {
+            let held = said.held.as_deref();
+            barred((kin.arch.as_deref(), held), said.floor, bringing)
+        });
+        Self {
+            reach: kin.reach,
+            bar,
+            runs: said.map(|said| said.version.clone()),
+        }
+    }
 }
 
 /// What the planner would make of each node, in the rollout's order.
@@ -84,30 +114,24 @@ async fn prospects(
     (new, pools, target): (&New<'_>, &BTreeSet<PoolId>, &Offer),
     members: Vec<Member<'_>>,
 ) -> Result<Vec<Prospect>, RolloutError> {
-    let mut nodes: BTreeMap<NodeId, (Reachable, Option<Trouble>, Option<Version>)> =
-        BTreeMap::new();
+    let mut kin = Vec::new();
     for pool in pools {
-        for node in store::outlook::nodes(conn, pool).await? {
-            let reach = match node.presence {
-                Presence::Online => Reachable::Online,
-                Presence::Offline(_) => Reachable::Offline,
-            };
-            let said = node.said.as_ref();
-            let bringing = (&new.terms.version, target);
-            let bar = said.and_then(|said| unstartable(&node, said, bringing));
-            let runs = said.map(|said| said.version.clone());
-            nodes.insert(node.id, (reach, bar, runs));
-        }
+        kin.extend(store::outlook::nodes(conn, pool).await?);
+    }
+    let bringing = (&new.terms.version, target);
+    let mut nodes: BTreeMap<i64, Arc<Prospects>> = BTreeMap::new();
+    for kin in &kin {
+        let prospects = Arc::new(Prospects::of(kin, bringing));
+        nodes.extend(kin.nodes.iter().map(|node| (*node, Arc::clone(&prospects))));
     }
     let prospects = members.into_iter().map(|member| {
-        let known = nodes.remove(&member.node);
-        let (reach, bar, runs) = known.unwrap_or((Reachable::Offline, None, None));
+        let known = nodes.get(&member.number);
         Prospect {
             pool: member.pool.clone(),
             work: work(member.start),
-            reach,
-            bar,
-            runs,
+            reach: known.map_or(Reachable::Offline, |known| known.reach),
+            bar: known.and_then(|known| known.bar.clone()),
+            runs: known.and_then(|known| known.runs.clone()),
         }
     });
     Ok(prospects.collect())
