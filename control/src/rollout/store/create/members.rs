@@ -5,21 +5,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bc_protocol::id::{NodeId, PoolId};
+use bc_protocol::id::{NodeId, PoolId, RolloutId};
 
 use super::{Member, New, Reach};
 use crate::{
     api::rollout::RowState,
     db::{
-        Conn,
+        Conn, Row,
         column::{json, parsed, undecodable},
         query, query_scalar,
     },
     rollout::{snapshot::Scope, waves},
 };
 
-/// Nodes in one row: some hundred kilobytes of text.
-const PACK: u32 = 10_000;
+/// Nodes in one row: some hundred kilobytes of text. While the next come, what came is made members.
+const PACK: u32 = 2_500;
 
 /// The nodes in scope, in the rollout's order.
 pub(crate) async fn members<'p>(
@@ -28,7 +28,7 @@ pub(crate) async fn members<'p>(
     pools: &'p BTreeSet<PoolId>,
 ) -> Result<Vec<Member<'p>>, sqlx::Error> {
     let done = already(conn, new).await?;
-    let mut members = Vec::new();
+    let mut drawn = Drawn::default();
     for pool in pools {
         let selected = match &new.reach {
             Reach::Everything | Reach::Nodes(_) => None,
@@ -45,10 +45,40 @@ pub(crate) async fn members<'p>(
             done: &done,
             selected: selected.as_ref(),
         };
-        scope.add_to(&mut members, conn).await?;
+        scope.add_to(&mut drawn, conn).await?;
     }
-    members.sort_by_cached_key(|member| waves::sort_key(&new.terms.id, &member.node));
-    Ok(members)
+    Ok(drawn.in_order())
+}
+
+/// Members, and what each is sorted by.
+#[derive(Default)]
+struct Drawn<'p> {
+    members: Vec<Option<Member<'p>>>,
+    keys: Vec<[u8; 32]>,
+}
+
+impl<'p> Drawn<'p> {
+    fn add(&mut self, rollout: &RolloutId, member: Member<'p>) {
+        self.keys.push(waves::sort_key(rollout, &member.node));
+        self.members.push(Some(member));
+    }
+
+    fn in_order(mut self) -> Vec<Member<'p>> {
+        // The first bytes tell nearly all apart.
+        let first = |key: &[u8; 32]| {
+            let bytes = key.first_chunk().copied();
+            u64::from_be_bytes(bytes.unwrap_or_default())
+        };
+        let mut order: Vec<(u64, usize)> = self.keys.iter().map(first).zip(0..).collect();
+        order.sort_unstable_by(|one, other| {
+            let whole = || self.keys.get(one.1).cmp(&self.keys.get(other.1));
+            one.0.cmp(&other.0).then_with(whole)
+        });
+        let members = order.iter();
+        members
+            .filter_map(|(_, place)| self.members.get_mut(*place)?.take())
+            .collect()
+    }
 }
 
 /// Nodes that already run the release, confirmed. The sequence tells it from a package's own binary of that name.
@@ -103,37 +133,53 @@ const SCOPE: &str = "
     FROM (SELECT number, id, maintenance FROM nodes
           WHERE pool_id = $1 AND removed_at IS NULL AND generation > 0 AND id > $2 ORDER BY id LIMIT $3) n";
 
+/// So many nodes of a pool, as the database gives them.
+struct Page {
+    row: Row,
+    /// The last of them; behind it are others.
+    last: String,
+}
+
 impl<'p> PoolScope<'_, 'p> {
-    async fn add_to(
-        &self,
-        members: &mut Vec<Member<'p>>,
-        conn: &mut Conn,
-    ) -> Result<(), sqlx::Error> {
+    async fn add_to(&self, drawn: &mut Drawn<'p>, conn: &mut Conn) -> Result<(), sqlx::Error> {
+        let mut page = self.page(conn, "").await?;
+        while let Some(Page { row, last }) = page {
+            let (next, added) =
+                tokio::join!(self.page(conn, &last), async { self.add(drawn, &row) });
+            added?;
+            page = next?;
+        }
+        Ok(())
+    }
+
+    /// The next nodes behind one, if there are any.
+    async fn page(&self, conn: &mut Conn, after: &str) -> Result<Option<Page>, sqlx::Error> {
         let leaves_out = match self.new.terms.scope {
             Scope::MaintenanceToo => false,
             Scope::NotInMaintenance => true,
         };
-        let mut after = String::new();
-        loop {
-            let row = query(SCOPE)
-                .bind(self.pool.as_str())
-                .bind(after)
-                .bind(PACK)
-                .bind(leaves_out)
-                .fetch_one(&mut *conn)
-                .await?;
-            let Some(last) = row.try_get("last")? else {
-                return Ok(());
-            };
-            after = last;
-            let ids: Option<&str> = row.try_get("ids")?;
-            let numbers: Option<&str> = row.try_get("numbers")?;
-            if let Some((ids, numbers)) = ids.zip(numbers) {
-                for entry in ids.split(' ').zip(numbers.split(' ')) {
-                    members.extend(self.member(entry)?);
+        let row = query(SCOPE)
+            .bind(self.pool.as_str())
+            .bind(after)
+            .bind(PACK)
+            .bind(leaves_out)
+            .fetch_one(conn)
+            .await?;
+        let last: Option<String> = row.try_get("last")?;
+        Ok(last.map(|last| Page { row, last }))
+    }
+
+    fn add(&self, drawn: &mut Drawn<'p>, row: &Row) -> Result<(), sqlx::Error> {
+        let ids: Option<&str> = row.try_get("ids")?;
+        let numbers: Option<&str> = row.try_get("numbers")?;
+        if let Some((ids, numbers)) = ids.zip(numbers) {
+            for entry in ids.split(' ').zip(numbers.split(' ')) {
+                if let Some(member) = self.member(entry)? {
+                    drawn.add(&self.new.terms.id, member);
                 }
             }
         }
+        Ok(())
     }
 
     fn member(&self, (id, number): (&str, &str)) -> Result<Option<Member<'p>>, sqlx::Error> {
