@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     rollout::service::Services,
-    spec::store::{SpecError, current, current_all},
+    spec::store::{SpecError, changed_all, current, current_all},
 };
 
 /// One link's pusher.
@@ -46,6 +46,15 @@ pub(super) struct Pusher<'a> {
 #[derive(Debug)]
 pub(super) struct Closed;
 
+/// What a pusher was told of nodes.
+#[derive(Clone, Copy, Debug)]
+enum Told {
+    /// That they are there.
+    Nothing,
+    /// That their desired state is another.
+    OfChanges,
+}
+
 impl Pusher<'_> {
     /// Pushes until the link takes no more.
     pub(super) async fn run(mut self) -> Closed {
@@ -53,7 +62,12 @@ impl Pusher<'_> {
         let mut retry_at = Instant::now();
         loop {
             self.hear_all();
-            let nodes = self.wanted.take(PUSH_CHUNK);
+            let news = self.wanted.take_news(PUSH_CHUNK);
+            let (nodes, told) = if news.is_empty() {
+                (self.wanted.take(PUSH_CHUNK), Told::Nothing)
+            } else {
+                (news, Told::OfChanges)
+            };
             if nodes.is_empty() {
                 tokio::select! {
                     news = self.stale.recv() => self.hear(news),
@@ -64,7 +78,7 @@ impl Pusher<'_> {
                 }
                 continue;
             }
-            match self.push(nodes).await {
+            match self.push(nodes, told).await {
                 Ok(again) if again.is_empty() => {}
                 Ok(again) => {
                     failed.extend(again);
@@ -104,7 +118,7 @@ impl Pusher<'_> {
     }
 
     /// Pushes these, and gives those whose spec could not be computed.
-    async fn push(&self, nodes: Vec<NodeId>) -> Result<Vec<NodeId>, Closed> {
+    async fn push(&self, nodes: Vec<NodeId>, told: Told) -> Result<Vec<NodeId>, Closed> {
         let Services {
             db,
             trust,
@@ -113,7 +127,11 @@ impl Pusher<'_> {
         } = &self.shared.services;
         let mut nodes = nodes;
         nodes.retain(|node| self.shared.routes.takes_specs(self.link, node));
-        match current_all(db, &nodes, (trust, downloads_url)).await {
+        let specs = match told {
+            Told::Nothing => current_all(db, &nodes, (trust, downloads_url)).await,
+            Told::OfChanges => changed_all(db, &nodes, (trust, downloads_url)).await,
+        };
+        match specs {
             Ok(specs) => {
                 for (node, spec) in specs {
                     self.send(node, spec).await?;

@@ -51,6 +51,20 @@ impl Wanted {
         taken
     }
 
+    /// Takes at most `max` of those of which there is news.
+    pub(super) fn take_news(&self, max: usize) -> Vec<NodeId> {
+        let mut nodes = self.nodes();
+        let mut taken = Vec::new();
+        while taken.len() < max {
+            let Some(node) = nodes.news.pop_first() else {
+                break;
+            };
+            nodes.listed.remove(&node);
+            taken.push(node);
+        }
+        taken
+    }
+
     /// Waits until there may be some. For one reader.
     pub(super) async fn filled(&self) {
         self.filled.notified().await;
@@ -72,6 +86,10 @@ mod tests {
         let wanted = Wanted::default();
         wanted.listed([a.clone(), b.clone(), c.clone()]);
         wanted.news([c.clone()]);
+        wanted.news([c.clone()]);
+        assert_eq!(wanted.take_news(9), std::slice::from_ref(&c));
+        assert!(wanted.take_news(9).is_empty());
+        wanted.listed([c.clone()]);
         wanted.news([c.clone()]);
         assert_eq!(wanted.take(1), [c]);
         let mut rest = wanted.take(9);

@@ -82,6 +82,16 @@ pub(crate) async fn current_all(
     Ok(specs)
 }
 
+/// As [`current_all`], of nodes whose desired state has just changed: they are read once, where they are numbered.
+pub(crate) async fn changed_all(
+    db: &Db,
+    nodes: &[NodeId],
+    verified_by: (&Trust, &str),
+) -> Result<Vec<(NodeId, NodeSpec)>, SpecError> {
+    let nodes = nodes.iter().cloned().collect();
+    retried(|| renumber_all(db, &nodes, verified_by)).await
+}
+
 /// The section that the node is to have now, and what it follows from. Its spec's generation is left as it is: whoever
 /// asks does not hand out a spec.
 pub(crate) async fn desired(
@@ -151,8 +161,12 @@ async fn renumber_all(
         }
         specs.push((node.clone(), read.spec()));
     }
-    with_rows(&mut tx, NUMBER, numbered.into_iter()).await?;
-    tx.commit().await?;
+    if numbered.is_empty() {
+        tx.give_up().await?;
+    } else {
+        with_rows(&mut tx, NUMBER, numbered.into_iter()).await?;
+        tx.commit().await?;
+    }
     Ok(specs)
 }
 
