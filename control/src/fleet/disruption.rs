@@ -3,11 +3,17 @@
 //! Takes a reason, gives or ends the place. The place belongs to the node: the pool's counter moves with the first
 //! reason and with the last, in the transaction of whoever has the reason.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use bc_protocol::id::{NodeId, PoolId};
 
 use crate::{
     clock::Moment,
-    db::{Bind as _, Tx, bulk::with_rows, query, query_scalar},
+    db::{
+        Bind as _, Tx,
+        bulk::{insert_many, with_rows},
+        query, query_scalar,
+    },
     fleet::late,
 };
 
@@ -60,15 +66,43 @@ pub(crate) async fn vacate(tx: &mut Tx, node: &NodeId, reason: &str) -> Result<(
     Ok(())
 }
 
-/// As [`occupy`], for many nodes of their pools at once.
-pub(crate) async fn occupy_all(
+/// What one reason gives back and takes, of many nodes at once: none of them stands in a list twice.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Moves<'a> {
+    /// Nodes that it disrupts no more; one that it does not disrupt changes nothing.
+    pub(crate) given: Vec<&'a NodeId>,
+    /// Nodes that it disrupts from now on, each with its pool.
+    pub(crate) taken: Vec<(&'a NodeId, &'a PoolId)>,
+}
+
+/// As [`vacate`] for all that are given back, then as [`occupy`] for all that are taken. A pool that gives as many places as it
+/// takes keeps its counter.
+pub(crate) async fn exchange(
     tx: &mut Tx,
-    nodes: &[(&NodeId, &PoolId)],
+    Moves { given, taken }: &Moves<'_>,
     reason: &str,
     now: Moment,
 ) -> Result<(), sqlx::Error> {
-    let rows = || {
-        nodes.iter().map(|(node, pool)| {
+    let nodes = given.iter().chain(taken.iter().map(|(node, _)| node));
+    let nodes: BTreeSet<&NodeId> = nodes.copied().collect();
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let mut held = Held::read(tx, &nodes).await?;
+    let ended: BTreeSet<&NodeId> = given.iter().copied().collect();
+    let ended = ended.into_iter().filter(|node| held.end(node, reason));
+    let ended: BTreeSet<&NodeId> = ended.collect();
+    if !ended.is_empty() {
+        query(VACATE)
+            .bind(list(&ended)?)
+            .bind(reason)
+            .execute(&mut **tx)
+            .await?;
+    }
+    let begun = taken.iter();
+    let begun = begun.filter(|(node, pool)| held.begin(node, pool, reason));
+    let rows: Vec<_> = begun
+        .map(|(node, pool)| {
             [
                 node.as_str().value(),
                 reason.value(),
@@ -76,56 +110,100 @@ pub(crate) async fn occupy_all(
                 now.millis().value(),
             ]
         })
-    };
-    with_rows(tx, COUNT_FIRST, rows()).await?;
-    with_rows(tx, OCCUPY, rows()).await?;
-    Ok(())
+        .collect();
+    insert_many(tx, DISRUPTIONS, rows.into_iter()).await?;
+    let moved = held.moved.iter().filter(|(_, nodes)| **nodes != 0);
+    let moved: Vec<_> = moved
+        .map(|(pool, nodes)| [pool.value(), nodes.value()])
+        .collect();
+    with_rows(tx, SHIFT, moved.into_iter()).await?;
+    let free = ended.into_iter().filter(|node| held.is_to_be_told(node));
+    late::look_again_all(tx, free).await
 }
 
-/// As [`vacate`], for many nodes at once.
-pub(crate) async fn vacate_all(
-    tx: &mut Tx,
-    nodes: &[&NodeId],
-    reason: &str,
-) -> Result<(), sqlx::Error> {
-    for statement in [DISCOUNT_LAST, LOOK_AGAIN, VACATE] {
-        let rows = nodes
-            .iter()
-            .map(|node| [node.as_str().value(), reason.value()]);
-        with_rows(tx, statement, rows).await?;
+/// Nodes, what disrupts them, and by how many nodes pools' counters move.
+#[derive(Debug, Default)]
+struct Held {
+    /// By node: each reason, with its pool.
+    reasons: BTreeMap<String, BTreeMap<String, String>>,
+    /// Nodes that may be late, and wait for something to happen.
+    waiting: BTreeSet<String>,
+    moved: BTreeMap<String, i64>,
+}
+
+impl Held {
+    async fn read(tx: &mut Tx, nodes: &BTreeSet<&NodeId>) -> Result<Self, sqlx::Error> {
+        let rows = query(HELD).bind(list(nodes)?).fetch_all(&mut **tx).await?;
+        let mut held = Self::default();
+        for row in &rows {
+            let node: &str = row.try_get("node_id")?;
+            match row.try_get::<Option<&str>>("reason")? {
+                Some(reason) => {
+                    let pool: String = row.try_get("pool_id")?;
+                    let reasons = held.reasons.entry(node.to_owned()).or_default();
+                    reasons.insert(reason.to_owned(), pool);
+                }
+                None => drop(held.waiting.insert(node.to_owned())),
+            }
+        }
+        Ok(held)
     }
-    Ok(())
+
+    /// Ends a reason; false if the node does not have it.
+    fn end(&mut self, node: &NodeId, reason: &str) -> bool {
+        let Some(reasons) = self.reasons.get_mut(node.as_str()) else {
+            return false;
+        };
+        let Some(pool) = reasons.remove(reason) else {
+            return false;
+        };
+        if reasons.is_empty() {
+            let nodes = self.moved.entry(pool).or_default();
+            *nodes = nodes.saturating_sub(1);
+        }
+        true
+    }
+
+    /// Adds a reason; false if the node has it already.
+    fn begin(&mut self, node: &NodeId, pool: &PoolId, reason: &str) -> bool {
+        let reasons = self.reasons.entry(node.to_string()).or_default();
+        let is_first = reasons.is_empty();
+        let had = reasons.insert(reason.to_owned(), pool.to_string());
+        if is_first {
+            let nodes = self.moved.entry(pool.to_string()).or_default();
+            *nodes = nodes.saturating_add(1);
+        }
+        had.is_none()
+    }
+
+    /// Whether nothing disrupts it any more, and it waits for that.
+    fn is_to_be_told(&self, node: &NodeId) -> bool {
+        let is_free = self
+            .reasons
+            .get(node.as_str())
+            .is_none_or(BTreeMap::is_empty);
+        is_free && self.waiting.contains(node.as_str())
+    }
 }
 
-/// Nodes that nothing disrupts yet take a place of their pool.
-const COUNT_FIRST: &str = "
-    UPDATE pools SET disrupted = disrupted + c.nodes
-    FROM (SELECT v.column3 AS pool_id, count(DISTINCT v.column1) AS nodes FROM {rows}
-          WHERE NOT EXISTS (SELECT 1 FROM disruptions d WHERE d.node_id = v.column1) GROUP BY v.column3) c
-    WHERE pools.id = c.pool_id";
+fn list(nodes: &BTreeSet<&NodeId>) -> Result<String, sqlx::Error> {
+    serde_json::to_string(nodes).map_err(|error| sqlx::Error::Encode(error.into()))
+}
 
-const OCCUPY: &str = "
-    INSERT INTO disruptions (node_id, reason, pool_id, since)
-    SELECT v.column1, v.column2, v.column3, v.column4 FROM {rows} WHERE 1 = 1
-    ON CONFLICT (node_id, reason) DO NOTHING";
+/// What disrupts some nodes; and, with no reason, those of them that may be late and wait.
+const HELD: &str = "
+    SELECT d.node_id, d.reason, d.pool_id FROM json_each($1) e CROSS JOIN disruptions d WHERE d.node_id = e.value
+    UNION ALL
+    SELECT c.node_id, NULL, NULL FROM json_each($1) e CROSS JOIN late_candidates c
+    WHERE c.node_id = e.value AND c.ready = 0";
 
-/// Nodes that nothing else disrupts give their place back.
-const DISCOUNT_LAST: &str = "
-    UPDATE pools SET disrupted = disrupted - c.nodes
-    FROM (SELECT d.pool_id, count(DISTINCT d.node_id) AS nodes FROM {rows}
-          JOIN disruptions d ON d.node_id = v.column1 AND d.reason = v.column2
-          WHERE NOT EXISTS (SELECT 1 FROM disruptions o WHERE o.node_id = d.node_id AND o.reason <> d.reason)
-          GROUP BY d.pool_id) c
-    WHERE pools.id = c.pool_id";
+const SHIFT: &str = "
+    UPDATE pools SET disrupted = disrupted + v.column2 FROM {rows} WHERE pools.id = v.column1";
 
-const LOOK_AGAIN: &str = "
-    UPDATE late_candidates SET ready = 1
-    FROM {rows} JOIN disruptions d ON d.node_id = v.column1 AND d.reason = v.column2
-    WHERE late_candidates.node_id = v.column1 AND late_candidates.ready = 0
-      AND NOT EXISTS (SELECT 1 FROM disruptions o WHERE o.node_id = d.node_id AND o.reason <> d.reason)";
+const DISRUPTIONS: &str = "disruptions (node_id, reason, pool_id, since)";
 
 const VACATE: &str = "
-    DELETE FROM disruptions WHERE (node_id, reason) IN (SELECT v.column1, v.column2 FROM {rows})";
+    DELETE FROM disruptions WHERE node_id IN (SELECT value FROM json_each($1)) AND reason = $2";
 
 async fn reasons(tx: &mut Tx, node: &NodeId) -> Result<i64, sqlx::Error> {
     query_scalar("SELECT count(*) FROM disruptions WHERE node_id = $1")
@@ -141,7 +219,7 @@ mod tests {
     use bc_protocol::id::{NodeId, PoolId};
     use proptest::prelude::*;
 
-    use super::{occupy, occupy_all, vacate, vacate_all};
+    use super::{Moves, exchange, occupy, vacate};
     use crate::{
         clock::Moment,
         db::{Db, query, query_scalar, tests::fresh},
@@ -214,6 +292,42 @@ mod tests {
         assert_eq!(disrupted(&db).await, 0);
     }
 
+    #[tokio::test]
+    async fn a_place_that_goes_from_one_node_to_another_is_one_place_all_the_time() {
+        let (db, _dir) = three_nodes().await;
+        let now = Moment::from_millis(0);
+        let (given, taken, pool) = (node(0), node(1), pool());
+        let mut tx = db.begin().await.unwrap();
+        occupy(&mut tx, &given, &pool, REASONS[0], now)
+            .await
+            .unwrap();
+        for node in [&given, &taken] {
+            query("INSERT INTO late_candidates (node_id, pool_id, ready) VALUES ($1, $2, 0)")
+                .bind(node.as_str())
+                .bind(pool.as_str())
+                .execute(&mut *tx)
+                .await
+                .unwrap();
+        }
+        let moves = Moves {
+            given: vec![&given],
+            taken: vec![(&taken, &pool)],
+        };
+        exchange(&mut tx, &moves, REASONS[0], now).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(disrupted(&db).await, 1);
+        for (sql, expected) in [
+            ("SELECT node_id FROM disruptions", &taken),
+            (
+                "SELECT node_id FROM late_candidates WHERE ready = 1",
+                &given,
+            ),
+        ] {
+            let found: Vec<String> = query_scalar(sql).fetch_all(db.reader()).await.unwrap();
+            assert_eq!(found, [expected.as_str()]);
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -237,15 +351,17 @@ mod tests {
                         held.extend(nodes.iter().map(|number| (*number, reason)));
                         if together {
                             let pool = pool();
-                            let taken: Vec<_> = ids.iter().map(|id| (*id, &pool)).collect();
-                            occupy_all(&mut tx, &taken, REASONS[reason], now).await.unwrap();
+                            let taken = ids.iter().map(|id| (*id, &pool)).collect();
+                            let moves = Moves { taken, given: Vec::new() };
+                            exchange(&mut tx, &moves, REASONS[reason], now).await.unwrap();
                         } else {
                             occupy(&mut tx, ids[0], &pool(), REASONS[reason], now).await.unwrap();
                         }
                     } else {
                         held.retain(|(number, why)| !(nodes.contains(number) && *why == reason));
                         if together {
-                            vacate_all(&mut tx, &ids, REASONS[reason]).await.unwrap();
+                            let moves = Moves { given: ids, taken: Vec::new() };
+                            exchange(&mut tx, &moves, REASONS[reason], now).await.unwrap();
                         } else {
                             vacate(&mut tx, ids[0], REASONS[reason]).await.unwrap();
                         }

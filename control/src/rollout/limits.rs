@@ -66,6 +66,13 @@ pub(crate) const PENDING_SAMPLE: u32 = 32;
 /// Rows of a pool that a pass looks at beyond those that may start, in case some cannot.
 pub(crate) const PENDING_SPARE: u32 = 8;
 
+/// Pools with room of which nobody asks first whether anybody of them waits.
+pub(crate) const POOLS_ASKED: usize = 1;
+
+/// Nodes with news that are told apart from the others in flight by the first statement of a pass. Where there are more, the
+/// others are looked at only if there are any. Tests' passes have news of few.
+pub(crate) const TOLD_APART_MAX: usize = if cfg!(test) { 1 } else { 32 };
+
 /// Rows in flight that a pass looks at because they are overdue; the others come with the next.
 pub(crate) const OVERDUE_AT_ONCE: u32 = 1000;
 

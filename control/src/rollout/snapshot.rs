@@ -189,6 +189,8 @@ pub(crate) struct Row {
     pub wave: u32,
     /// Its node.
     pub node: NodeId,
+    /// The node's number in rows.
+    pub number: i64,
     /// The node's pool.
     pub pool: PoolId,
     /// Its state.
@@ -237,6 +239,8 @@ pub(crate) enum Place {
 pub(crate) struct Waiting {
     /// The row.
     pub row: Row,
+    /// Whether it stands in a pack that was not opened.
+    pub packed: bool,
     /// Why the node is disrupted already, if it is.
     pub disrupted_by: Option<String>,
     /// The node.

@@ -157,6 +157,7 @@ impl Rows {
             let open = row.wave == rollout.head.wave;
             (open || (leaves && row.wave > rollout.head.wave)).then(|| Waiting {
                 row: address(place, row),
+                packed: false,
                 disrupted_by: self.reasons(&row.node).next().map(str::to_owned),
                 node,
             })
@@ -239,6 +240,7 @@ fn address(place: u32, row: &ModelRow) -> Row {
         place,
         wave: row.wave,
         node: row.node.clone(),
+        number: place.into(),
         pool: row.pool.clone(),
         state: row.state,
     }

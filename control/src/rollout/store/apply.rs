@@ -25,7 +25,7 @@ use crate::{
 pub(crate) async fn apply(tx: &mut Tx, snapshot: &Snapshot, plan: &Plan) -> Result<(), StoreError> {
     let head = head(tx, plan).await?;
     rows::apply(tx, plan, head.number).await?;
-    packs::open(tx, plan, head.number).await?;
+    packs::open(tx, (snapshot, plan), head.number).await?;
     packs::leave(tx, (snapshot, plan), head.number).await?;
     if let Some(trouble) = &plan.sweep {
         sweep(tx, plan, (head.number, trouble)).await?;
@@ -60,11 +60,11 @@ async fn places(
     (snapshot, plan): (&Snapshot, &Plan),
     number: i64,
 ) -> Result<(), StoreError> {
-    let (mut taken, mut given) = (Vec::new(), Vec::new());
+    let mut moves = disruption::Moves::default();
     for place in &plan.places {
         match place {
-            PlaceMove::Occupy(node, pool) => taken.push((node, pool)),
-            PlaceMove::Vacate(node) => given.push(node),
+            PlaceMove::Occupy(node, pool) => moves.taken.push((node, pool)),
+            PlaceMove::Vacate(node) => moves.given.push(node),
         }
     }
     let reason = plan.rollout.as_str();
@@ -72,9 +72,8 @@ async fn places(
         .lingering
         .iter()
         .map(|lingering| &lingering.node.id);
-    rows::let_go(tx, number, (lingering, &given)).await?;
-    disruption::vacate_all(tx, &given, reason).await?;
-    disruption::occupy_all(tx, &taken, reason, plan.at).await?;
+    rows::let_go(tx, number, (lingering, &moves.given)).await?;
+    disruption::exchange(tx, &moves, reason, plan.at).await?;
     Ok(())
 }
 

@@ -88,6 +88,7 @@ pub(crate) async fn waiting(
     row.map(|row| {
         Ok(Waiting {
             row: node::row(&row)?,
+            packed: row.try_get("packed")?,
             disrupted_by: row.try_get("disrupted_by")?,
             node: node::node(&row)?,
         })

@@ -61,10 +61,10 @@ pub(super) async fn seen(
     if u32::try_from(flights.len()).is_ok_and(|seen| seen >= in_flight) {
         return Ok((flights, Unseen::default()));
     }
-    if !overdue {
+    if !overdue && nodes.len() <= limits::TOLD_APART_MAX {
         return Ok((flights, others));
     }
-    // They are seen too.
+    // Those that are overdue are seen too; and of many nodes nothing was told apart.
     let seen = flights.iter().map(|flight| flight.row.node.clone());
     let unseen = others_than(conn, open, &seen.collect()).await?;
     Ok((flights, unseen))

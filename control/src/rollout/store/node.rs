@@ -15,7 +15,7 @@ use crate::{
 /// The columns that [`node`] reads, of `nodes` as `n` and `node_facts` as `f`.
 macro_rules! node_columns {
     () => {
-        "n.id AS node_id, n.pool_id, n.removed_at, n.maintenance, n.joined_at, n.generation, n.spec_attempt,
+        "n.id AS node_id, n.number, n.pool_id, n.removed_at, n.maintenance, n.joined_at, n.generation, n.spec_attempt,
          json_extract(n.labels, '$.\"cpu.arch\"') AS arch,
          f.online, f.since, f.version, f.floor, f.trial_attempt, f.attempt_id, f.attempt_outcome, f.attempt_final,
          f.attempt_code, f.attempt_message, f.held, f.observed_generation, f.upgrade_only,
@@ -39,7 +39,7 @@ pub(super) use flight_columns;
 macro_rules! columns {
     () => {
         concat!(
-            "r.place, r.wave, r.state, r.deadline_at, h.attempt, h.from_version, h.error_code, h.error, ",
+            "r.place, r.wave, r.state, r.packed, r.deadline_at, h.attempt, h.from_version, h.error_code, h.error, ",
             $crate::rollout::store::node::node_columns!()
         )
     };
@@ -62,6 +62,7 @@ pub(super) fn row(row: &db::Row) -> Result<Row, sqlx::Error> {
         place: number(row, "place")?,
         wave: number(row, "wave")?,
         node: parsed(row, "node_id")?,
+        number: row.try_get("number")?,
         pool: parsed(row, "pool_id")?,
         state: state(row)?,
     })

@@ -115,8 +115,10 @@ impl Turn<'_> {
             .map(|pool| (pool.0, self.room(pool)))
             .filter(|(_, room)| *room > 0)
             .collect();
-        if roomy.is_empty() {
-            return Ok(Vec::new());
+        // Where they are so few, each is asked for its nodes at once.
+        if roomy.len() <= limits::POOLS_ASKED {
+            let roomy = roomy.into_iter();
+            return Ok(roomy.map(|(pool, room)| (pool.clone(), room)).collect());
         }
         let rows = query(queries::POOLS_WAITING)
             .bind(self.open.number)
@@ -213,6 +215,7 @@ fn take(rows: &[Row], found: &mut Found) -> Result<(), sqlx::Error> {
     for row in rows {
         let waiting = Waiting {
             row: node::row(row)?,
+            packed: row.try_get("packed")?,
             disrupted_by: row.try_get("disrupted_by")?,
             node: node::node(row)?,
         };

@@ -164,7 +164,7 @@ pub(super) const PENDING: &str = concat!(
 macro_rules! may_start {
     ($rows:literal) => {
         concat!(
-            "SELECT r.place, r.wave, 'pending' AS state, NULL AS disrupted_by, ",
+            "SELECT r.place, r.wave, 'pending' AS state, r.packed, NULL AS disrupted_by, ",
             node_columns!(),
             "FROM ",
             $rows,

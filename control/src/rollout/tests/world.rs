@@ -171,6 +171,7 @@ impl World {
                 place,
                 wave: 0,
                 node: id,
+                number: place.into(),
                 pool: self.pools[pool].id.clone(),
                 state: RowState::Pending,
             },
@@ -288,7 +289,11 @@ impl World {
         self.revision += 1;
         for change in &plan.rows {
             let row = &mut self.rows[change.row.place as usize];
-            assert_eq!(row.row, change.row, "a plan names rows as they are");
+            let named = Row {
+                number: row.row.number,
+                ..change.row.clone()
+            };
+            assert_eq!(row.row, named, "a plan names rows as they are");
             let to = change.step.leads_to(row.row.state);
             let allowed = to == row.row.state || row.row.state.may_become(to);
             assert!(allowed, "I19: {:?} to {to:?}", row.row.state);

@@ -3,7 +3,7 @@
 //! Packs of one wave and pool are opened in their order: so whoever was in one that is open stands before all that are
 //! in others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bc_protocol::id::PoolId;
 
@@ -20,11 +20,22 @@ use crate::{
     },
 };
 
-/// Opens every pack up to those of which somebody starts.
-pub(super) async fn open(tx: &mut Tx, plan: &Plan, rollout: i64) -> Result<(), sqlx::Error> {
+/// Opens every pack up to those of which somebody starts. Whoever stands in none stands before them.
+pub(super) async fn open(
+    tx: &mut Tx,
+    (snapshot, plan): (&Snapshot, &Plan),
+    rollout: i64,
+) -> Result<(), sqlx::Error> {
+    let packed = snapshot.pending.iter().filter(|waiting| waiting.packed);
+    let packed: BTreeSet<u32> = packed.map(|waiting| waiting.row.place).collect();
+    if packed.is_empty() {
+        return Ok(());
+    }
     let mut reached: BTreeMap<(u32, &PoolId), u32> = BTreeMap::new();
     for change in &plan.rows {
-        if let Step::Start { .. } = change.step {
+        if let Step::Start { .. } = change.step
+            && packed.contains(&change.row.place)
+        {
             let row = &change.row;
             let place = reached.entry((row.wave, &row.pool)).or_default();
             *place = row.place.max(*place);

@@ -17,6 +17,7 @@ use crate::{
     },
     rollout::{
         budget::Budget,
+        limits,
         snapshot::{Context, Freeze, Head, Offer, Pool, Tally, Terms, Unseen},
         store::{freeze, queries},
     },
@@ -30,7 +31,7 @@ pub(super) struct Opened<'a> {
     pub(super) head: Head,
     pub(super) waves: Vec<Tally>,
     pub(super) pools: BTreeMap<PoolId, Pool>,
-    /// Rows in flight of nodes that the look does not name.
+    /// Rows in flight of nodes that the look does not name; where it names many, of all.
     pub(super) others: Unseen,
     /// Whether the node of any settled row holds a place.
     pub(super) lingers: bool,
@@ -94,10 +95,15 @@ pub(super) async fn opened<'a>(
     }))
 }
 
+/// Nodes that are told apart from the others in flight at once.
 fn named<'a>(look: Look<'a>, nobody: &'a BTreeSet<NodeId>) -> &'a BTreeSet<NodeId> {
     match look {
-        Look::Everything => nobody,
-        Look::News { nodes, .. } | Look::Found { nodes, .. } => nodes,
+        Look::News { nodes, .. } | Look::Found { nodes, .. }
+            if nodes.len() <= limits::TOLD_APART_MAX =>
+        {
+            nodes
+        }
+        Look::Everything | Look::News { .. } | Look::Found { .. } => nobody,
     }
 }
 

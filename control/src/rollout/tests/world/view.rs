@@ -123,6 +123,7 @@ impl World {
             .filter(|(row, node)| open(row) || leaves(row, node))
             .map(|(row, node)| Waiting {
                 row: row.row.clone(),
+                packed: false,
                 disrupted_by: self
                     .reasons(&node.id)
                     .first()
