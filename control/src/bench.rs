@@ -5,8 +5,9 @@
 
 mod create;
 mod fleet;
-mod passes;
+mod idle;
 mod road;
+mod settle;
 
 use std::{
     path::PathBuf,
@@ -15,12 +16,18 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use bc_protocol::release::{Trust, sign::SigningKey};
+use bc_protocol::{
+    id::RolloutId,
+    release::{Trust, sign::SigningKey},
+};
 
 use crate::{
-    clock::Stopwatch,
+    clock::{Moment, Stopwatch},
     db::{Db, Location, postgres::Server},
-    rollout::service::Services,
+    rollout::{
+        bench::{News, pass_over},
+        service::Services,
+    },
 };
 use fleet::Fleet;
 
@@ -41,6 +48,15 @@ pub struct Order {
     pub nodes: u32,
     /// How often what varies is measured.
     pub rounds: usize,
+    /// What alone is measured, names with commas between; everything where there is none.
+    pub only: Option<String>,
+}
+
+impl Order {
+    fn has(&self, part: &str) -> bool {
+        let only = self.only.as_ref();
+        only.is_none_or(|only| only.split(',').any(|one| one == part))
+    }
 }
 
 /// Nodes of the small fleet, and of the rollouts that are compared with a floor.
@@ -50,25 +66,27 @@ const COMPARED: u32 = 100_000;
 /// Measures everything, and gives figures by name.
 pub async fn run(order: &Order) -> Result<Vec<(&'static str, f64)>> {
     let small = Fleet::of(services(&order.small).await?, SMALL).await?;
-    let mut figures = road::run(&small).await?;
-    let idle_small = passes::idle(&small).await?;
-    small.close().await;
     let large = Fleet::of(services(&order.large).await?, order.nodes).await?;
-    figures.extend(create::run(&large, order.rounds).await?);
-    figures.extend(passes::settle(&large, order.rounds).await?);
-    let idle_large = passes::idle(&large).await?;
-    figures.extend([
-        ("idle_pass_ms", idle_large.took.as_secs_f64() * 1e3),
-        ("idle_pass_small_ms", idle_small.took.as_secs_f64() * 1e3),
-        (
-            "idle_pass_growth",
-            idle_large.took.as_secs_f64() / idle_small.took.as_secs_f64(),
-        ),
-        ("idle_rows", idle_large.rows),
-        ("idle_rows_growth", idle_large.rows / idle_small.rows),
-        ("whole_look_ms", idle_large.whole.as_secs_f64() * 1e3),
-    ]);
-    figures.extend(road::pause(&large).await?);
+    let mut figures = Vec::new();
+    if order.has("road") {
+        figures.extend(road::run(&small).await?);
+    }
+    if order.has("create") {
+        figures.extend(create::run(&large, order.rounds).await?);
+    }
+    if order.has("plan") {
+        figures.extend(create::plan(&large, order.rounds).await?);
+    }
+    if order.has("settle") {
+        figures.extend(settle::run(&large, order.rounds).await?);
+    }
+    if order.has("idle") {
+        figures.extend(idle::run(&small, &large).await?);
+    }
+    if order.has("pause") {
+        figures.extend(road::pause(&large).await?);
+    }
+    small.close().await;
     large.close().await;
     Ok(figures)
 }
@@ -141,6 +159,14 @@ fn percentile(spans: &mut [Duration], percent: usize) -> Duration {
     spans.sort_unstable();
     let last = spans.len().saturating_sub(1);
     spans.get(last * percent / 100).copied().unwrap_or_default()
+}
+
+/// One pass. Gives how many nodes it told.
+async fn pass(services: &Services, id: &RolloutId, news: &News) -> Result<usize> {
+    Ok(pass_over(services, id, news, Moment::now)
+        .await?
+        .stale
+        .len())
 }
 
 /// How long something took, and what came of it.

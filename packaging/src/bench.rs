@@ -1,6 +1,7 @@
 //! Measurements of the whole system. Each gives figures, never a verdict: a noisy machine is no reason to fail.
 
 pub mod agent;
+mod awake;
 pub mod cli;
 pub mod console;
 pub mod control;

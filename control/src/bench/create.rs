@@ -7,7 +7,7 @@ use bc_protocol::id::{NodeId, RolloutId};
 use super::{COMPARED, fleet::Fleet, ms, percentile, timed};
 use crate::{
     db::{Bind as _, bulk::insert_many, query},
-    rollout::bench::sort_key,
+    rollout::{bench::sort_key, service},
 };
 
 pub(super) async fn run(fleet: &Fleet, rounds: usize) -> Result<Vec<(&'static str, f64)>> {
@@ -33,6 +33,21 @@ pub(super) async fn run(fleet: &Fleet, rounds: usize) -> Result<Vec<(&'static st
         ("create_all_ms", ms(everybody)),
         ("abort_all_ms", ms(aborted)),
     ])
+}
+
+/// What a rollout would be like, asked as its author asks.
+pub(super) async fn plan(fleet: &Fleet, rounds: usize) -> Result<Vec<(&'static str, f64)>> {
+    let compared = fleet.compared();
+    let mut took = Vec::new();
+    for _ in 0..rounds {
+        let request = fleet.request(&compared)?;
+        took.push(
+            timed(async { Ok(service::plan(&fleet.services, "bench", request).await?) })
+                .await?
+                .0,
+        );
+    }
+    Ok(vec![("plan_100k_ms", ms(percentile(&mut took, 50)))])
 }
 
 fn nodes() -> Vec<NodeId> {

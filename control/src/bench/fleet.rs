@@ -152,7 +152,13 @@ impl Fleet {
 
     /// A rollout over these pools.
     pub(super) async fn create(&self, pools: &[PoolId]) -> Result<Rollout> {
-        let request = CreateRollout {
+        let request = self.request(pools)?;
+        Ok(service::create(&self.services, "bench", request).await?)
+    }
+
+    /// What asks for one.
+    pub(super) fn request(&self, pools: &[PoolId]) -> Result<CreateRollout> {
+        Ok(CreateRollout {
             tenant_id: self.tenant.clone(),
             version: NEW.parse()?,
             pool_ids: Some(pools.to_vec()),
@@ -164,8 +170,7 @@ impl Fleet {
             soak_seconds: Some(0.0),
             upgrade_timeout_seconds: None,
             idempotency_key: None,
-        };
-        Ok(service::create(&self.services, "bench", request).await?)
+        })
     }
 
     /// Ends it, so that its nodes are free; what they hold of budgets is given back.

@@ -5,7 +5,8 @@ use std::io::Write as _;
 use anyhow::{Context as _, Result};
 use better_compute::bench::{Order, run};
 
-/// Takes the places of two databases, the number of nodes and of rounds; prints one figure a line.
+/// Takes the places of two databases, the number of nodes and of rounds, and perhaps what alone is measured; prints one figure
+/// a line.
 #[tokio::main]
 async fn main() -> Result<()> {
     let mut words = std::env::args().skip(1);
@@ -15,6 +16,7 @@ async fn main() -> Result<()> {
         large: word()?,
         nodes: word()?.parse()?,
         rounds: word()?.parse()?,
+        only: word().ok(),
     };
     for (name, figure) in run(&order).await? {
         writeln!(std::io::stdout(), "{name}={figure:.3}")?;

@@ -28,7 +28,7 @@ use crate::{
         bench::spawn,
         service::{self, Services},
     },
-    spec::store::current,
+    spec::store::changed_all,
 };
 
 /// No step takes nearly as long.
@@ -56,10 +56,9 @@ pub(super) async fn run(fleet: &Fleet) -> Result<Vec<(&'static str, f64)>> {
         let nodes = timeout(PATIENCE, stale.recv())
             .await
             .context("nobody was told anything for 30 s")??;
-        for node in nodes.iter() {
-            let spec = current(&services.db, node, &services.trust, &services.downloads_url);
-            let spec = spec.await?.context("a node of the fleet")?;
-            let Some(event) = obeyed(node, &spec)? else {
+        let by = (&*services.trust, &*services.downloads_url);
+        for (node, spec) in changed_all(&services.db, &nodes, by).await? {
+            let Some(event) = obeyed(&node, &spec)? else {
                 continue;
             };
             match reported {
