@@ -100,6 +100,8 @@ pub(super) fn provide(machine: &Machine, packages: &[&str]) -> Result<()> {
     ] {
         let mut chroot = Command::new("chroot");
         chroot.arg(&root).args(words);
+        // A folder of this machine's is none of that one's.
+        chroot.env_remove("TMPDIR");
         done(chroot.env("DEBIAN_FRONTEND", "noninteractive"))?;
     }
     Ok(())
