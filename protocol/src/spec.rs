@@ -10,6 +10,7 @@ use crate::{
     digest::Sha256,
     id::AttemptId,
     limits::{PUBLISHED_BYTES_MAX, URL_BYTES_MAX},
+    text::excerpt,
     version::Version,
     wire::node as wire,
 };
@@ -53,7 +54,7 @@ pub struct SpecError {
     pub field: &'static str,
     /// What it should have been.
     pub expected: &'static str,
-    /// What it was.
+    /// What it was; of a text, its beginning.
     pub found: String,
 }
 
@@ -91,11 +92,11 @@ impl TryFrom<wire::DaemonSection> for DaemonSection {
         };
         let attempt = named
             .clone()
-            .ok_or_else(|| wrong("attempt", "an attempt id", section.attempt.clone()))?;
+            .ok_or_else(|| wrong("attempt", "an attempt id", excerpt(&section.attempt)))?;
         let version = section
             .version
             .parse()
-            .map_err(|_| wrong("version", "MAJOR.MINOR.PATCH", section.version.clone()))?;
+            .map_err(|_| wrong("version", "MAJOR.MINOR.PATCH", excerpt(&section.version)))?;
         let sha256 = <[u8; 32]>::try_from(section.sha256.as_ref()).map_err(|_| {
             wrong(
                 "sha256",
@@ -147,5 +148,32 @@ mod published {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(from)?;
         STANDARD.decode(text).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(attempt: &str, version: &str) -> String {
+        let section = wire::DaemonSection {
+            version: version.to_owned(),
+            attempt: attempt.to_owned(),
+            sha256: vec![0; 32].into(),
+            ..Default::default()
+        };
+        DaemonSection::try_from(section).unwrap_err().to_string()
+    }
+
+    /// Whoever sends specs has a say in what a node logs of them, and none in how much.
+    #[test]
+    fn a_refusal_is_short_whatever_the_spec_holds() {
+        let attempt = AttemptId::derived(&[b"one"]);
+        for text in ["x".repeat(900_000), "\u{1}".repeat(900_000)] {
+            for refusal in [refusal(&text, "1.0.0"), refusal(attempt.as_str(), &text)] {
+                assert!(refusal.starts_with("spec field "), "{refusal}");
+                assert!(refusal.len() < 2000, "{} bytes", refusal.len());
+            }
+        }
     }
 }
