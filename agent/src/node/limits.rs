@@ -62,8 +62,9 @@ pub(crate) const REDIRECTS_MAX: u32 = 3;
 /// Free space that a download leaves beside itself and a copy: room for the record and the system's own logs.
 pub(crate) const DISK_MARGIN_BYTES: u64 = 16 << 20;
 
-/// Pieces of a download between the line and the disk, of at most 256 KiB each.
-pub(crate) const WRITER_QUEUE_CHUNKS_MAX: usize = 3;
+/// Pieces of a download between the line and the disk, of at most 256 KiB each. With those that are being received, hashed
+/// and written, an update keeps within 2 MiB, also over TLS and before a slow disk.
+pub(crate) const WRITER_QUEUE_CHUNKS_MAX: usize = 2;
 
 /// Ended commands that a node remembers: many more than a gateway could have under way.
 pub(crate) const ENDED_COMMANDS_MAX: usize = 256;
