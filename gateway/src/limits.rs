@@ -112,8 +112,8 @@ pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Connections that have come or gone before it is worth looking for what they have left in memory.
 pub(crate) const BURST_MOVES_MIN: u64 = 500;
 
-/// Connections that come or go in a second while nothing much happens.
-pub(crate) const QUIET_MOVES_MAX: u64 = 50;
+/// Connections that come or go in half a second while nothing much happens.
+pub(crate) const QUIET_MOVES_MAX: u64 = 25;
 
 /// Nodes whose facts are worth a batch of their own while another is under way: fewer wait for its answer, which comes in
 /// milliseconds, and go together.
@@ -121,6 +121,10 @@ pub(crate) const BATCH_WORTH_NODES: usize = 32;
 
 /// Files that are open besides connections: listeners, the link, the state folder, the runtime's own.
 pub(crate) const FILES_KEPT: u32 = 128;
+
+/// Connections that the kernel holds until they are accepted, if it is let. One more is not answered, and comes again after
+/// a second: a fleet that comes back at once would be late by that.
+pub(crate) const ACCEPTING_MAX: u32 = 4096;
 
 /// After a failed accept. Descriptors that ran out come back only when somebody leaves.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

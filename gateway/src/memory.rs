@@ -18,8 +18,8 @@ use crate::{
     limits::{BURST_MOVES_MIN, QUIET_MOVES_MAX},
 };
 
-/// From one look to the next.
-const LOOK: Duration = Duration::from_secs(1);
+/// From one look to the next. It takes two of them to see that it is quiet.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Looks again and again, and gives back what a burst has left.
 pub(crate) async fn watch(gateway: Arc<Gateway>) {

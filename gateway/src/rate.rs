@@ -6,6 +6,7 @@
 use std::{
     io,
     num::NonZeroU32,
+    os::fd::AsFd,
     pin::Pin,
     task::{Context, Poll},
     time::{Duration, Instant},
@@ -103,10 +104,15 @@ setsockopt_impl!(
     SetStruct<libc::c_int>
 );
 
+/// Nobody is woken before so many bytes have come on this socket, or the end; nor on those that it accepts.
+pub(crate) fn wake_for(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    Ok(setsockopt(socket, LowWater, &bytes)?)
+}
+
 impl Patience for Metered<TcpStream> {
     fn wake_for(&self, bytes: usize) -> io::Result<()> {
-        let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-        Ok(setsockopt(&self.socket, LowWater, &bytes)?)
+        wake_for(&self.socket, bytes)
     }
 }
 

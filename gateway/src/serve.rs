@@ -31,7 +31,7 @@ use crate::{
     memory,
     metrics::Reloaded,
     reload::reload,
-    server::Server,
+    server::{self, Server},
     status,
 };
 
@@ -49,7 +49,7 @@ pub(crate) async fn run(mut config: Config, path: &Path) -> Result<(), RunError>
         return Ok(());
     };
     let credentials = Arc::new(credentials?);
-    let listener = listen(config.listen).await?;
+    let listener = server::listen(config.listen)?;
     announce(&credentials, &listener, shown)?;
     // It ends with the process.
     tokio::spawn(memory::watch(Arc::clone(&gateway)));

@@ -7,7 +7,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use rustls::ServerConfig;
 use thiserror::Error;
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_tungstenite::tungstenite::http::StatusCode;
@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, info};
 
 use crate::{
+    RunError,
     admission::{NotNow, Site},
     clock,
     credentials::Credentials,
@@ -22,9 +23,9 @@ use crate::{
     drain::Schedule,
     gateway::{Gateway, Phase},
     handshakes::GivenUp,
-    limits::{ACCEPT_PAUSE, DRAIN_RETRY_AFTER_SECONDS},
+    limits::{ACCEPT_PAUSE, ACCEPTING_MAX, DRAIN_RETRY_AFTER_SECONDS},
     metrics::Limit,
-    rate::{Bucket, Metered},
+    rate::{Bucket, Metered, wake_for},
     session::{Ending, peer::Peer},
     socket::Socket,
     tls::{Greeting, Secured},
@@ -32,6 +33,22 @@ use crate::{
 };
 
 type Connection = Secured<Metered<TcpStream>>;
+
+/// Listens where nodes connect.
+pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
+    let listening = || {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        socket.set_reuseaddr(true)?;
+        // What it accepts has it from there.
+        wake_for(&socket, Greeting::<Metered<TcpStream>>::BYTES_MIN)?;
+        socket.bind(address)?;
+        socket.listen(ACCEPTING_MAX)
+    };
+    listening().map_err(|source| RunError::Listen { address, source })
+}
 
 /// Accepts nodes.
 pub(crate) struct Server {

@@ -33,25 +33,20 @@ pub(crate) struct Greeting<S> {
     come: Vec<u8>,
 }
 
-/// What the socket was last told to wait for.
-enum Waits {
-    ForAnything,
-    ForMore,
-}
-
 impl<S: AsyncRead + AsyncWrite + Unpin + Patience> Greeting<S> {
-    /// Waits for a first record. Gives none if the peer leaves before it has said a word: balancers and monitors do, to see
+    /// Bytes that a socket is to wake for at first: less says nothing about a record.
+    pub(crate) const BYTES_MIN: usize = RECORD_HEAD_BYTES;
+
+    /// Waits for a first record on a socket that is told so. Gives none if the peer leaves before it has said a word: balancers and monitors do, to see
     /// whether anybody is there.
     pub(crate) async fn hear(socket: S) -> io::Result<Option<Self>> {
         let mut greeting = Self {
             socket,
             come: Vec::new(),
         };
-        let mut waits = Waits::ForAnything;
         while let Some(missing) = greeting.missing() {
             if !greeting.come.is_empty() {
                 greeting.socket.wake_for(missing)?;
-                waits = Waits::ForMore;
             }
             let more = std::future::poll_fn(|cx| greeting.poll_more(cx)).await;
             match more {
@@ -59,10 +54,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Patience> Greeting<S> {
                 other => other?,
             }
         }
-        match waits {
-            Waits::ForAnything => {}
-            Waits::ForMore => greeting.socket.wake_for(1)?,
-        }
+        greeting.socket.wake_for(1)?;
         Ok(Some(greeting))
     }
 
