@@ -12,6 +12,7 @@ pub mod fleet;
 pub mod link;
 pub mod peers;
 pub mod plan;
+pub mod processors;
 pub mod publisher;
 pub mod swarm;
 pub mod worker;

@@ -1,7 +1,6 @@
 //! One simulated node's life: connect, hold the session, come back.
 
 use std::{
-    io::ErrorKind,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
@@ -99,11 +98,12 @@ impl Node {
     ) -> Result<Ended> {
         let tally = &self.shared.tally;
         let turn = self.shared.opening.acquire().await?;
-        let opening = timeout(OPEN_DEADLINE, Box::pin(self.open(connect_seq)));
+        let since = tally.tries();
+        let opening = timeout(OPEN_DEADLINE, Box::pin(self.open(connect_seq, since)));
         let line = match opening.await.context("no session in time").flatten() {
             Ok(line) => line,
             Err(error) => {
-                tally.failed.fetch_add(1, Relaxed);
+                tally.failed(&error, since);
                 return Err(error);
             }
         };
@@ -123,9 +123,8 @@ impl Node {
         })
     }
 
-    async fn open(&self, connect_seq: u64) -> Result<Line> {
+    async fn open(&self, connect_seq: u64, since: Duration) -> Result<Line> {
         let tally = &self.shared.tally;
-        let since = tally.tries();
         let name = self.gateway(connect_seq)?;
         let stream = self.dial(name).await.context("connect")?;
         match self.shared.plan.speech {
@@ -168,13 +167,7 @@ impl Node {
         {
             socket.bind((from, 0).into())?;
         }
-        let connected = socket.connect(address).await;
-        if let Err(error) = &connected
-            && error.kind() == ErrorKind::ConnectionRefused
-        {
-            self.shared.tally.refused.fetch_add(1, Relaxed);
-        }
-        let stream = connected?;
+        let stream = socket.connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(stream)
     }

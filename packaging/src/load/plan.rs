@@ -102,6 +102,9 @@ pub struct Status {
     pub pong_us: Spread,
     /// Tries to connect in each second, by [`super::monotonic`].
     pub tries_by_second: BTreeMap<u64, u32>,
+    /// Why connections never became a session, where somebody listened: the stage and the error, and how often. Of those
+    /// that were tried since the spreads began anew.
+    pub failures: BTreeMap<String, u64>,
     /// The last thing that went wrong, in words.
     pub trouble: Option<String>,
 }
@@ -157,6 +160,9 @@ impl Status {
         for (second, tries) in other.tries_by_second {
             *self.tries_by_second.entry(second).or_default() += tries;
         }
+        for (why, times) in other.failures {
+            *self.failures.entry(why).or_default() += times;
+        }
         self.trouble = self.trouble.or(other.trouble);
         self
     }
@@ -190,6 +196,7 @@ mod tests {
     fn two_swarms_are_one() {
         let status = |live, second, p99| Status {
             live,
+            failures: BTreeMap::from([("tls".to_owned(), 1), (format!("at {p99}"), 1)]),
             tries_by_second: BTreeMap::from([(second, 2)]),
             open_us: Spread {
                 count: 1,
@@ -205,5 +212,10 @@ mod tests {
             (5, 30, 2)
         );
         assert_eq!(both.tries_by_second, BTreeMap::from([(7, 4)]));
+        let why: Vec<_> = both.failures.into_iter().collect();
+        assert_eq!(
+            why,
+            [("at 20", 1), ("at 30", 1), ("tls", 2)].map(|(why, times)| (why.to_owned(), times))
+        );
     }
 }

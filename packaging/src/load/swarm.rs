@@ -59,7 +59,7 @@ impl Swarm {
         self.wanted.send_replace(nodes);
     }
 
-    /// Begins the spreads anew; counts go on.
+    /// Begins spreads and failures anew; counts go on.
     pub fn forget(&self) {
         self.shared.tally.forget();
     }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    io,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -20,8 +21,8 @@ pub(super) struct Tally {
     pub(super) ready: AtomicUsize,
     pub(super) live: AtomicUsize,
     pub(super) opened: AtomicU64,
-    pub(super) failed: AtomicU64,
-    pub(super) refused: AtomicU64,
+    failed: AtomicU64,
+    refused: AtomicU64,
     pub(super) lost: AtomicU64,
     pub(super) pings: AtomicU64,
     pub(super) reports: AtomicU64,
@@ -39,11 +40,16 @@ struct Noted {
     welcome_us: Vec<u32>,
     pong_us: Vec<u32>,
     tries_by_second: BTreeMap<u64, u32>,
+    failures: BTreeMap<String, u64>,
+    failures_from: Duration,
     trouble: Option<String>,
 }
 
 /// Pongs whose times are kept between two statuses: more than enough for a percentile.
 const PONGS_NOTED_MAX: usize = 1 << 20;
+
+/// Kinds of failures that are told apart; further ones are one kind.
+const FAILURES_NOTED_MAX: usize = 32;
 
 impl Tally {
     /// Somebody tries to connect; gives the moment.
@@ -85,14 +91,35 @@ impl Tally {
         }
     }
 
+    /// A connection that was tried at that moment never became a session. One that was tried before the counts of
+    /// failures began anew is nothing that happened since: a server that is killed resets what it has not accepted, and
+    /// who tried there hears of it when the next server is there.
+    pub(super) fn failed(&self, why: &anyhow::Error, since: Duration) {
+        self.failed.fetch_add(1, Relaxed);
+        if is_refused(why) {
+            self.refused.fetch_add(1, Relaxed);
+            return;
+        }
+        let mut noted = self.noted();
+        if since >= noted.failures_from {
+            let mut why = format!("{why:#}");
+            if noted.failures.len() >= FAILURES_NOTED_MAX && !noted.failures.contains_key(&why) {
+                why = "something else".to_owned();
+            }
+            *noted.failures.entry(why).or_default() += 1;
+        }
+    }
+
     /// Something went wrong.
     pub(super) fn trouble(&self, why: &anyhow::Error) {
         self.noted().trouble = Some(format!("{why:#}"));
     }
 
-    /// Spreads begin anew.
+    /// Spreads and failures begin anew.
     pub(super) fn forget(&self) {
         let mut noted = self.noted();
+        noted.failures.clear();
+        noted.failures_from = monotonic();
         noted.open_us.clear();
         noted.welcome_us.clear();
         noted.pong_us.clear();
@@ -120,6 +147,7 @@ impl Tally {
             welcome_us: spread(&noted.welcome_us),
             pong_us: spread(&noted.pong_us),
             tries_by_second: noted.tries_by_second.clone(),
+            failures: noted.failures.clone(),
             trouble: noted.trouble.take(),
         }
     }
@@ -129,10 +157,55 @@ impl Tally {
     }
 }
 
+/// Whether nobody listened.
+fn is_refused(why: &anyhow::Error) -> bool {
+    let kind = why.downcast_ref().map(io::Error::kind);
+    kind == Some(io::ErrorKind::ConnectionRefused)
+}
+
 fn micros(span: Duration) -> u32 {
     u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
 }
 
 fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_of_with_its_stage_unless_it_was_before_or_nobody_listened() {
+        let tally = Tally::default();
+        let error = |kind: io::ErrorKind| anyhow!(io::Error::from(kind)).context("tls");
+        let early = tally.tries();
+        tally.failed(&error(io::ErrorKind::ConnectionReset), early);
+        tally.forget();
+        tally.failed(&error(io::ErrorKind::ConnectionReset), early);
+        let late = tally.tries();
+        tally.failed(&error(io::ErrorKind::ConnectionRefused), late);
+        for _ in 0..2 {
+            tally.failed(&error(io::ErrorKind::UnexpectedEof), late);
+        }
+        let status = tally.status();
+        assert_eq!((status.failed, status.refused), (5, 1));
+        let why: Vec<_> = status.failures.into_iter().collect();
+        assert_eq!(why, [("tls: unexpected end of file".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn kinds_of_failures_are_bounded_and_none_is_lost() {
+        let tally = Tally::default();
+        let kinds = u64::try_from(FAILURES_NOTED_MAX).unwrap() + 7;
+        for kind in 0..kinds {
+            tally.failed(&anyhow!("number {kind}"), tally.tries());
+        }
+        let failures = tally.status().failures;
+        assert_eq!(failures.len(), FAILURES_NOTED_MAX + 1);
+        assert_eq!(failures["something else"], 7);
+        assert_eq!(failures.values().sum::<u64>(), kinds);
+    }
 }

@@ -1,9 +1,6 @@
 //! One server looked at: memory, handshakes, pushes, a kill, heartbeats.
 
-use std::{
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use tokio::time::sleep;
@@ -18,6 +15,7 @@ use crate::load::{
     authority::Pair,
     crew::Crew,
     monotonic,
+    processors::confine,
     worker::{Role, Worker},
 };
 
@@ -95,6 +93,11 @@ pub(super) async fn look(
          then, {left} when all have left",
         apart.lasted, shared.lasted, apart.errors, shared.errors, shared.peak
     ));
+    for why in [&apart.why, &shared.why] {
+        if !why.is_empty() {
+            told(&format!("who had to try again found {why:?}"));
+        }
+    }
     drop(server);
     let heartbeat = beat(subject, programs, extent).await?;
     told(&format!("{heartbeat:?} a heartbeat"));
@@ -199,6 +202,8 @@ struct Storm {
     lasted: Duration,
     /// Connections that failed once it was there again.
     errors: u64,
+    /// Why, and how often.
+    why: BTreeMap<String, u64>,
     /// The most memory that it took, bytes.
     peak: u64,
 }
@@ -207,11 +212,12 @@ struct Storm {
 async fn storm(server: &mut Server, crew: &mut Crew, sessions: usize, room: Room) -> Result<Storm> {
     server.kill()?;
     crew.until(PATIENCE, |status| status.live == 0).await?;
+    // Whoever tries from now on meets the next one.
+    crew.forget().await?;
     let began = monotonic();
     server.begin().await?;
     let pid = server.pid()?;
     room.give(pid, crew)?;
-    let failed = errors(&crew.status().await?);
     let mut peak = 0;
     let deadline = began + PATIENCE;
     let status = loop {
@@ -227,7 +233,8 @@ async fn storm(server: &mut Server, crew: &mut Crew, sessions: usize, room: Room
     let last = Duration::from_nanos(status.last_opened_ns);
     Ok(Storm {
         lasted: last.saturating_sub(began),
-        errors: errors(&status).saturating_sub(failed),
+        errors: status.failures.values().sum(),
+        why: status.failures,
         peak,
     })
 }
@@ -247,28 +254,12 @@ impl Room {
             Self::Shared => ("0,1", "0,1"),
             Self::Apart => ("0", "1"),
         };
-        confine(&server.to_string(), of_server)?;
+        confine(server.try_into()?, of_server)?;
         for pid in crew.pids() {
-            confine(&pid.to_string(), of_nodes)?;
+            confine(pid, of_nodes)?;
         }
         Ok(())
     }
-}
-
-/// Lets all threads of a process run on these processors alone.
-fn confine(pid: &str, to: &str) -> Result<()> {
-    let done = Command::new("taskset")
-        .args(["--all-tasks", "--cpu-list", "--pid", to, pid])
-        .stdout(Stdio::null())
-        .status()
-        .context("run taskset")?;
-    ensure!(done.success(), "expected to confine {pid} to {to}");
-    Ok(())
-}
-
-/// Connections that failed though somebody listened.
-fn errors(status: &Status) -> u64 {
-    status.failed.saturating_sub(status.refused)
 }
 
 /// Sessions that do nothing but beat, quicker than they ever would.
