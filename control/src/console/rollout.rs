@@ -29,6 +29,8 @@ struct RolloutPage {
     frozen: Option<FreezeNotice>,
     /// The moment, as the script counts, until which the wave rests.
     soaks_until: Option<(i64, String)>,
+    /// Whether what comes after the soak waits for an operator too.
+    is_paused: bool,
     waiting: Vec<Reason>,
     failures: Vec<CauseView>,
     passed_over: Vec<CauseView>,
@@ -123,6 +125,7 @@ pub(super) async fn page(
             .frozen
             .map(|frozen| FreezeNotice::new(frozen, page.now)),
         soaks_until: board.soaks_until.map(until),
+        is_paused: rollout.state == RolloutState::Paused,
         failures: of(|state| state == RowState::Failed),
         passed_over: of(|state| state == RowState::Skipped),
         retried: of(|state| matches!(state, RowState::Upgrading | RowState::RollingBack)),

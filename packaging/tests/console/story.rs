@@ -129,6 +129,13 @@ pub(crate) async fn pauses_and_resumes(browser: &Browser, house: &House, id: &st
     );
     let events = house.api(&["events", "list", "--type", "rollout.paused"]);
     assert_eq!(events["events"][0]["actor"], "admin", "{events}");
+    browser
+        .until(
+            "the soak alone does not open the next wave",
+            "document.querySelector('.soak')?.textContent.includes('once the rollout is resumed')",
+        )
+        .await
+        .unwrap();
     // By keyboard alone; Escape changes nothing.
     for answer in ["no", "yes"] {
         browser.tab_to("do-resume").await.unwrap();
