@@ -193,6 +193,27 @@ pub fn one_package(
     }
 }
 
+/// The package of a kind that lies in a folder of `dist`.
+pub fn package_in(folder: &Path, (which, kind): (Which, Kind)) -> Result<PathBuf> {
+    let name = Package::of(which).name;
+    let (begin, end) = match kind {
+        Kind::Deb => (format!("{name}_"), ".deb"),
+        Kind::Rpm => (format!("{name}-"), ".rpm"),
+    };
+    let entries = std::fs::read_dir(folder)
+        .with_context(|| format!("read {}", folder.display()))?
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut found = entries.into_iter().filter(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        name.starts_with(&begin) && name.ends_with(end)
+    });
+    match (found.next(), found.next()) {
+        (Some(only), None) => Ok(only.path()),
+        (None, _) => bail!("{} holds no {begin}…{end}", folder.display()),
+        (Some(_), Some(_)) => bail!("{} holds {begin}…{end} twice", folder.display()),
+    }
+}
+
 /// Builds the programs, and puts them where they are shipped from.
 async fn compile(
     (from, builds): (&Checkout, Builds),
@@ -250,12 +271,18 @@ pub fn release(
     let Some((control, signing)) = signing else {
         return Ok(dir);
     };
+    sign(control, &dir, &shipping.version, signing)?;
+    Ok(dir)
+}
+
+/// Signs a release's folder with every key, by a `better-compute` that runs here.
+pub fn sign(control: &Path, dir: &Path, version: &str, signing: &Signing) -> Result<()> {
     let [first, others @ ..] = signing.keys.as_slice() else {
         bail!("expected at least one key to sign with, found none")
     };
     let mut sign = Command::new(control);
-    sign.args(["release", "sign"]).arg(&dir);
-    sign.args(["--product", "bcd", "--version", &shipping.version]);
+    sign.args(["release", "sign"]).arg(dir);
+    sign.args(["--product", "bcd", "--version", version]);
     sign.args(["--sequence", &signing.sequence.to_string(), "--key"]);
     sign.arg(first);
     if !others.is_empty() {
@@ -269,7 +296,7 @@ pub fn release(
         cosign.arg(dir.join("manifest.json")).arg("--key").arg(key);
         run_to_end(&mut cosign)?;
     }
-    Ok(dir)
+    Ok(())
 }
 
 /// The digests of everything in the folder, in the form that `sha256sum --check` reads.

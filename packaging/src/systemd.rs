@@ -8,6 +8,7 @@ mod cases;
 mod image;
 mod machine;
 mod node;
+pub mod qemu;
 mod yard;
 
 use std::{
@@ -33,10 +34,21 @@ pub struct Campaign {
     pub extent: Extent,
     /// How many machines are nodes; every other one without rights.
     pub nodes: usize,
-    /// An agent that was built before and says that it is 6.6.100, in place of one that is built now.
-    pub agent: Option<PathBuf>,
+    /// Where programs and packages come from.
+    pub origin: Origin,
     /// Only cases whose names hold one of these; all of them where there is none.
     pub only: Vec<String>,
+}
+
+/// Where programs and packages come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// They are built now, as every day.
+    Daily,
+    /// The same, but for an agent that was built before and says that it is 6.6.100.
+    Agent(PathBuf),
+    /// A folder that `cargo xtask dist` has made: the programs as they are shipped, their packages and the release.
+    Dist(PathBuf),
 }
 
 /// How much is done.
@@ -52,6 +64,9 @@ impl Campaign {
     fn names(&self, case: Case) -> bool {
         let name = format!("{case:?}").to_lowercase();
         let named = |part: &String| name.contains(&part.to_lowercase().replace('-', ""));
+        if !case.is_for(&self.origin) {
+            return false;
+        }
         match self.extent {
             Extent::Short if case.is_for_the_full_form() => false,
             Extent::Short | Extent::Full => self.only.is_empty() || self.only.iter().any(named),
@@ -110,7 +125,7 @@ pub async fn run(campaign: Campaign) -> Result<Findings> {
         campaign.nodes >= 2,
         "expected at least two nodes, one as root and one without rights"
     );
-    let mut yard = Yard::open(campaign.nodes, campaign.agent.as_deref()).await?;
+    let mut yard = Yard::open(campaign.nodes, &campaign.origin).await?;
     let mut findings = Findings {
         nodes: yard.nodes.len(),
         ..Findings::default()

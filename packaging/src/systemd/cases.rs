@@ -11,6 +11,7 @@ mod playbook;
 mod rpm;
 mod script;
 mod servers;
+mod shipped;
 
 use std::time::Duration;
 
@@ -18,8 +19,10 @@ use anyhow::{Result, ensure};
 use serde_json::Value;
 
 pub use guides::pages as guides;
+pub(super) use playbook::provide;
 
 use super::{
+    Origin,
     node::{Node, Rights, at},
     yard::{Kind, Yard},
 };
@@ -28,6 +31,7 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Case {
     GoodRelease,
+    ReleaseAsShipped,
     CrashesAtOnce,
     HangsAtOnce,
     NeverConnects,
@@ -54,8 +58,9 @@ pub(super) enum Case {
 }
 
 impl Case {
-    pub(super) const ALL: [Self; 24] = [
+    pub(super) const ALL: [Self; 25] = [
         Self::GoodRelease,
+        Self::ReleaseAsShipped,
         Self::CrashesAtOnce,
         Self::HangsAtOnce,
         Self::NeverConnects,
@@ -89,6 +94,37 @@ impl Case {
         )
     }
 
+    /// Whether it is one for what comes from there. Guides name versions that a folder of `dist` does not have.
+    pub(super) fn is_for(self, origin: &Origin) -> bool {
+        let is_shipped = matches!(origin, Origin::Dist(_));
+        match self {
+            Self::ReleaseAsShipped => is_shipped,
+            Self::InstallGuide | Self::Guides => !is_shipped,
+            Self::GoodRelease
+            | Self::CrashesAtOnce
+            | Self::HangsAtOnce
+            | Self::NeverConnects
+            | Self::CrashesWelcomed
+            | Self::GoodReleaseThroughReboot
+            | Self::BadReleaseThroughReboot
+            | Self::UnitsKilled
+            | Self::StoppedOnTrial
+            | Self::FullDisk
+            | Self::OlderHelper
+            | Self::OlderNode
+            | Self::RightsTakenAndGiven
+            | Self::PackageReplaced
+            | Self::UnitsNewerThanSlots
+            | Self::ServersPackaged
+            | Self::RpmPackaged
+            | Self::Container
+            | Self::AnsibleRole
+            | Self::Manual
+            | Self::PackageRemoved
+            | Self::InstallScript => true,
+        }
+    }
+
     /// Whether no node is left afterwards.
     pub(super) fn is_final(self) -> bool {
         matches!(self, Self::PackageRemoved | Self::InstallScript)
@@ -98,6 +134,7 @@ impl Case {
     pub(super) async fn run(self, yard: &mut Yard, round: usize) -> Result<()> {
         match self {
             Self::GoodRelease => good(yard).await,
+            Self::ReleaseAsShipped => shipped::released(yard).await,
             Self::CrashesAtOnce => bad(yard, "crashes-at-once", &["crashed"]).await,
             Self::HangsAtOnce => bad(yard, "hangs-at-once", &["hung", "crashed"]).await,
             Self::NeverConnects => bad(yard, "never-connects", &["no-welcome"]).await,

@@ -22,15 +22,27 @@ pub(super) fn at<'a>(status: &'a Value, pointer: &str) -> &'a Value {
     status.pointer(pointer).unwrap_or(&Value::Null)
 }
 
+/// A machine that takes commands.
+pub(super) trait Commands {
+    /// Runs a command on it that must succeed; gives what it says.
+    fn run(&self, words: &[&str]) -> Result<String>;
+}
+
+impl Commands for Machine {
+    fn run(&self, words: &[&str]) -> Result<String> {
+        Self::run(self, words)
+    }
+}
+
 /// A machine that joined.
 #[derive(Debug)]
-pub(super) struct Node {
-    pub(super) machine: Machine,
+pub(super) struct Node<M = Machine> {
+    pub(super) machine: M,
     pub(super) rights: Rights,
     pub(super) id: String,
 }
 
-impl Node {
+impl<M: Commands> Node<M> {
     /// What `bcd status` says.
     pub(super) fn status(&self) -> Result<Value> {
         // Where packages, the script and the container's recipe put it.
@@ -107,7 +119,14 @@ impl Node {
 
     /// A unit's state.
     pub(super) fn state_of(&self, unit: &str) -> Result<String> {
-        self.machine.state_of(unit)
+        let words = [
+            "systemctl",
+            "show",
+            "--property=ActiveState",
+            "--value",
+            unit,
+        ];
+        Ok(self.machine.run(&words)?.trim().to_owned())
     }
 
     /// Tells its binaries how to misbehave, if they do as they are told; nothing, with an empty word.
@@ -125,8 +144,7 @@ impl Node {
             Rights::Root => "systemctl try-restart bcd.service",
             Rights::Unprivileged => "",
         };
-        self.machine
-            .shell(&format!("{lines}; systemctl daemon-reload; {heard}"))
+        self.shell(&format!("{lines}; systemctl daemon-reload; {heard}"))
             .map(drop)
     }
 
@@ -148,10 +166,14 @@ impl Node {
     }
 }
 
-impl Node {
+impl<M: Commands> Node<M> {
+    fn shell(&self, lines: &str) -> Result<String> {
+        self.machine.run(&["sh", "-ec", lines])
+    }
+
     /// From root to a user without rights. The node is stopped, or has not started yet.
     pub(super) fn take_rights(&mut self) -> Result<()> {
-        self.machine.shell(
+        self.shell(
             "printf '\\n[node]\\nuser = \"bcd\"\\nhelper_socket = \"/run/bcd/helper.sock\"\\n' >>/etc/bcd/bcd.toml\n\
              mkdir -p /etc/systemd/system/bcd.service.d\n\
              ln -sfn /usr/lib/bcd/unprivileged.conf /etc/systemd/system/bcd.service.d/unprivileged.conf\n\
@@ -163,7 +185,7 @@ impl Node {
 
     /// Back to root.
     pub(super) fn give_rights(&mut self) -> Result<()> {
-        self.machine.shell(
+        self.shell(
             "systemctl stop bcd-helper.socket bcd-helper.service\n\
              sed -i '/^\\[node\\]/,/^helper_socket/d' /etc/bcd/bcd.toml\n\
              rm /etc/systemd/system/bcd.service.d/unprivileged.conf\n\

@@ -1,43 +1,23 @@
 //! What every case stands on: control, a gateway, two machines that joined, and releases of every kind.
-//!
-//! Two builds are enough for any number of releases: a version's text in a binary is replaced by another of its length.
 
 mod programs;
+mod stock;
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use tempfile::TempDir;
 
-use programs::{built, put, renamed, shipping, strip, write};
+use programs::put;
+pub(super) use stock::{PACKAGED, Stock};
 
 use super::{
-    image,
+    Origin, image,
     machine::Machine,
     node::{Node, Rights, at},
     tell,
 };
-use crate::{
-    build::{self, Fault},
-    dist::{self, Contents, Kind as PackageKind, Which},
-    fleet::{Fleet, Patience, Plan, PoolPlan, Release, now, replace},
-};
-
-/// What the package's own binary says of itself; releases that are good count on from there.
-pub(super) const PACKAGED: &str = "6.6.100";
-
-/// Those that do as they are told.
-const TOLD: &str = "7.7.100";
-
-/// Where binaries look for bcd-preflight.
-const ROOM: &str = "/run/bcd/preflight.sock";
-
-/// Where there is none.
-const NO_ROOM: &str = "/run/bcd/preflight.none";
+use crate::fleet::{Fleet, Operator, Patience, Plan, PoolPlan, Release, now, replace};
 
 /// The pool of the machines.
 pub(super) const MACHINES: usize = 0;
@@ -60,6 +40,9 @@ const RIGHTS: [Rights; 2] = [Rights::Root, Rights::Unprivileged];
 /// How long a rollout may take.
 const ROLLOUT: Duration = Duration::from_secs(150);
 
+/// How long control gives each node for it.
+const TIMEOUT: &str = "2m";
+
 /// Where everything is.
 pub(super) struct Yard {
     pub(super) nodes: Vec<Node>,
@@ -68,13 +51,11 @@ pub(super) struct Yard {
     pub(super) fleet: Fleet,
     /// The version that every node has confirmed.
     pub(super) confirmed: String,
+    /// What machines are given.
+    pub(super) stock: Stock,
     base: PathBuf,
-    manuals: PathBuf,
-    good: Vec<u8>,
-    told: Vec<u8>,
     sequence: u64,
     figures: Vec<String>,
-    builds: TempDir,
 }
 
 /// Of what kind a release is.
@@ -90,21 +71,9 @@ pub(super) enum Kind {
 
 impl Yard {
     /// Builds, boots, installs, joins.
-    pub(super) async fn open(nodes: usize, agent: Option<&Path>) -> Result<Self> {
+    pub(super) async fn open(nodes: usize, origin: &Origin) -> Result<Self> {
         let base = image::base()?;
-        let builds = tempfile::Builder::new().prefix("bcd-yard-").tempdir()?;
-        let good = match agent {
-            Some(agent) => {
-                let bytes = std::fs::read(agent)?;
-                write(&builds.path().join(PACKAGED), &bytes)?;
-                bytes
-            }
-            None => built(PACKAGED, None, builds.path()).await?,
-        };
-        let told = built(TOLD, Some(Fault::AsTold), builds.path()).await?;
-        let programs = build::programs().await?;
-        let manuals = builds.path().join("manuals");
-        build::manuals(&programs.control, &manuals).await?;
+        let stock = Stock::of(origin).await?.with_all().await?;
         let plan = Plan {
             pools: ["machines", "containers", "others"]
                 .map(|name| PoolPlan {
@@ -115,20 +84,16 @@ impl Yard {
                 .into(),
             patience: PATIENCE,
         };
-        let package = builds.path().join(PACKAGED);
-        let fleet = Fleet::start(programs, &package, &plan).await?;
+        let fleet = Fleet::start(stock.programs.clone(), &stock.own(), &plan).await?;
         let mut yard = Self {
             nodes: Vec::new(),
             bare: Vec::new(),
             fleet,
-            confirmed: PACKAGED.to_owned(),
+            confirmed: stock.packaged().to_owned(),
+            stock,
             base,
-            manuals,
-            good,
-            told,
             sequence: 0,
             figures: Vec::new(),
-            builds,
         };
         for (number, rights) in RIGHTS.into_iter().cycle().take(nodes).enumerate() {
             let name = format!("{rights:?}-{number}").to_lowercase();
@@ -153,9 +118,9 @@ impl Yard {
 
     /// Makes a machine a node: the package, its configuration, joining, starting.
     async fn install(&mut self, machine: Machine, rights: Rights) -> Result<Node> {
-        self.package(PACKAGED)?;
+        let package = self.stock.package(self.stock.packaged())?;
         let began = now();
-        self.put_package(&machine, PACKAGED)?;
+        put(&machine, &[package])?;
         let node = self.join(MACHINES, machine, rights)?;
         node.settled(&self.confirmed).await?;
         let seconds = began.elapsed().as_secs_f64();
@@ -165,7 +130,7 @@ impl Yard {
 
     /// Installs the node's package of a version by the machine's own package manager.
     pub(super) fn put_package(&self, machine: &Machine, version: &str) -> Result<()> {
-        put(machine, &[self.package(version)?])
+        put(machine, &[self.stock.package(version)?])
     }
 
     /// Installs gateway and control, and the node beside them: a whole fleet on one machine.
@@ -175,76 +140,17 @@ impl Yard {
 
     /// The Debian packages of a version: node, gateway and control.
     pub(super) fn packages(&self, version: &str) -> Result<Vec<PathBuf>> {
-        let programs = self.fleet.programs();
-        let mut packages = vec![self.package(version)?];
-        for (which, program) in [
-            (Which::Gateway, &programs.gateway),
-            (Which::Control, &programs.control),
-        ] {
-            let stripped = self.stripped(program)?;
-            let shipping = shipping(version);
-            packages.push(dist::one_package(
-                (which, PackageKind::Deb),
-                self.builds.path(),
-                self.contents(&stripped),
-                &shipping,
-            )?);
-        }
-        Ok(packages)
-    }
-
-    /// The node's package for Fedora's kin.
-    pub(super) fn rpm(&self, version: &str) -> Result<PathBuf> {
-        let binary = self.binary(version)?;
-        dist::one_package(
-            (Which::Node, PackageKind::Rpm),
-            self.builds.path(),
-            self.contents(&binary),
-            &shipping(version),
-        )
-    }
-
-    /// A program without what debuggers alone read.
-    fn stripped(&self, program: &Path) -> Result<PathBuf> {
-        let name = program.file_name().context("a program has no name")?;
-        let to = self.builds.path().join(name);
-        if !to.is_file() {
-            std::fs::copy(program, &to)?;
-            strip(&to)?;
-        }
-        Ok(to)
-    }
-
-    /// The node's package of a version, made when it is first asked for.
-    fn package(&self, version: &str) -> Result<PathBuf> {
-        let dir = self.builds.path().join(format!("package-{version}"));
-        if let Some(Ok(made)) = std::fs::read_dir(&dir)
-            .ok()
-            .and_then(|mut files| files.next())
-        {
-            return Ok(made.path());
-        }
-        std::fs::create_dir_all(&dir)?;
-        let binary = self.binary(version)?;
-        let node = (Which::Node, PackageKind::Deb);
-        let contents = self.contents(&binary);
-        dist::one_package(node, &dir, contents, &shipping(version))
-    }
-
-    fn contents<'a>(&'a self, program: &'a Path) -> Contents<'a> {
-        Contents {
-            program,
-            manuals: &self.manuals,
-        }
+        self.stock.everything(version)
     }
 
     /// A good binary of a version.
     pub(super) fn binary(&self, version: &str) -> Result<PathBuf> {
-        let binary = self.builds.path().join(format!("bcd-{version}"));
-        if !binary.is_file() {
-            write(&binary, &renamed(&self.good, PACKAGED, version)?)?;
-        }
-        Ok(binary)
+        self.stock.binary(version)
+    }
+
+    /// The version of the package's own binary.
+    pub(super) fn packaged(&self) -> String {
+        self.stock.packaged().to_owned()
     }
 
     /// Joins a machine that has the package.
@@ -273,13 +179,7 @@ impl Yard {
 
     /// A node's configuration.
     pub(super) fn node_config(&self, control: &str) -> String {
-        let pins = self.fleet.keys.pins();
-        format!(
-            "control = {control:?}\n\n[update]\nrelease_pins = {pins:?}\nthreshold = 2\n\
-             watchdog_deadline = \"{watchdog}s\"\nstable_for = \"{stable}s\"\n",
-            watchdog = PATIENCE.watchdog.as_secs(),
-            stable = PATIENCE.stable.as_secs(),
-        )
+        node_config(&self.fleet, control, PATIENCE)
     }
 
     /// Signs and registers the next release, and begins to bring it to every machine. Gives its version and the rollout.
@@ -290,68 +190,31 @@ impl Yard {
     /// The same, to one pool.
     pub(super) fn roll_out_to(&mut self, pool: usize, kind: Kind) -> Result<(String, String)> {
         let pool = self.fleet.pools.get(pool).context("no such pool")?.clone();
-        self.sequence += 1;
-        let number = 100 + self.sequence;
-        let (version, bytes) = match kind {
-            Kind::Good => {
-                let version = format!("6.6.{number}");
-                let bytes = renamed(&self.good, PACKAGED, &version)?;
-                (version, bytes)
-            }
-            Kind::Older => {
-                let version = format!("6.6.{number}");
-                let bytes = renamed(&self.good, PACKAGED, &version)?;
-                (version, renamed(&bytes, ROOM, NO_ROOM)?)
-            }
-            Kind::Told => {
-                let version = format!("7.7.{number}");
-                let bytes = renamed(&self.told, TOLD, &version)?;
-                (version, bytes)
-            }
-        };
-        let binary = self.builds.path().join("release");
-        write(&binary, &bytes)?;
+        let sequence = self.next_sequence();
+        let (version, binary) = self.stock.release(kind, sequence)?;
         self.fleet.publish(&Release {
             version: version.clone(),
-            sequence: self.sequence,
+            sequence,
             binary,
         })?;
-        let words = [
-            "rollouts",
-            "create",
-            "--version",
-            &version,
-            "--pool",
-            &pool,
-            "--waves",
-            "100",
-            "--soak",
-            "0s",
-            "--max-failure-ratio",
-            "1",
-            "--upgrade-timeout",
-            "2m",
-            "--yes",
-        ];
-        let made = self.fleet.operator.json(&words)?;
-        let id = made.get("id").and_then(Value::as_str);
-        Ok((version, id.context("the rollout has no id")?.to_owned()))
+        let id = self.begin(&pool, &version)?;
+        Ok((version, id))
+    }
+
+    /// The next release's place in the order of releases.
+    pub(super) fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// Begins to bring a release that is registered to a pool, all at once. Gives the rollout.
+    pub(super) fn begin(&self, pool: &str, version: &str) -> Result<String> {
+        begin(&self.fleet.operator, (pool, version), TIMEOUT)
     }
 
     /// Waits until a rollout has ended or paused; ends it in the second case. Gives how it was.
     pub(super) async fn ended(&self, rollout: &str) -> Result<String> {
-        let operator = &self.fleet.operator;
-        let state = operator
-            .until("the rollout has ended", ROLLOUT, |operator| {
-                let found = operator.json(&["rollouts", "get", rollout])?;
-                let state = found.get("state").and_then(Value::as_str);
-                Ok(state.filter(|state| *state != "running").map(str::to_owned))
-            })
-            .await?;
-        if state == "paused" {
-            operator.run(&["rollouts", "abort", rollout, "--yes"])?;
-        }
-        Ok(state)
+        ended(&self.fleet.operator, rollout, ROLLOUT).await
     }
 
     /// Every node runs what it has confirmed, and nothing is left to mend.
@@ -387,4 +250,62 @@ impl Yard {
             .map(|node| format!("== {:?}\n{}", node.rights, node.log()));
         logs.collect()
     }
+}
+
+/// A node's configuration.
+pub(super) fn node_config(fleet: &Fleet, control: &str, patience: Patience) -> String {
+    let pins = fleet.keys.pins();
+    format!(
+        "control = {control:?}\n\n[update]\nrelease_pins = {pins:?}\nthreshold = 2\n\
+         watchdog_deadline = \"{watchdog}s\"\nstable_for = \"{stable}s\"\n",
+        watchdog = patience.watchdog.as_secs(),
+        stable = patience.stable.as_secs(),
+    )
+}
+
+/// Begins to bring a release that is registered to a pool, all at once. Gives the rollout.
+pub(super) fn begin(
+    operator: &Operator,
+    (pool, version): (&str, &str),
+    timeout: &str,
+) -> Result<String> {
+    let words = [
+        "rollouts",
+        "create",
+        "--version",
+        version,
+        "--pool",
+        pool,
+        "--waves",
+        "100",
+        "--soak",
+        "0s",
+        "--max-failure-ratio",
+        "1",
+        "--upgrade-timeout",
+        timeout,
+        "--yes",
+    ];
+    let made = operator.json(&words)?;
+    let id = made.get("id").and_then(Value::as_str);
+    Ok(id.context("the rollout has no id")?.to_owned())
+}
+
+/// Waits until a rollout has ended or paused; ends it in the second case. Gives how it was.
+pub(super) async fn ended(
+    operator: &Operator,
+    rollout: &str,
+    patience: Duration,
+) -> Result<String> {
+    let state = operator
+        .until("the rollout has ended", patience, |operator| {
+            let found = operator.json(&["rollouts", "get", rollout])?;
+            let state = found.get("state").and_then(Value::as_str);
+            Ok(state.filter(|state| *state != "running").map(str::to_owned))
+        })
+        .await?;
+    if state == "paused" {
+        operator.run(&["rollouts", "abort", rollout, "--yes"])?;
+    }
+    Ok(state)
 }

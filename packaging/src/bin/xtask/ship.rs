@@ -99,6 +99,15 @@ pub(crate) struct MachinesArgs {
     /// An agent that was built before and says that it is 6.6.100, in place of one that is built now.
     #[arg(long, value_name = "FILE")]
     agent: Option<PathBuf>,
+    /// A folder that `cargo xtask dist` has made: its programs serve, its packages are installed, and its release is signed
+    /// and brought to the machines. Releases that are no good are built now all the same.
+    #[arg(long, value_name = "DIR", conflicts_with = "agent")]
+    dist: Option<PathBuf>,
+    /// Machines with a kernel and a disk of their own instead, whose plug is really pulled: in the middle of a download, in
+    /// the middle of a trial, after the Welcome, after the end. By KVM where that works, else emulated; it says which. Needs
+    /// qemu-system-x86_64.
+    #[arg(long, conflicts_with = "short")]
+    qemu: bool,
     /// Only cases whose names hold one of these words, such as `container` or `older-helper`.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -110,8 +119,15 @@ pub(crate) async fn run_machines(args: MachinesArgs) -> Result<()> {
         short,
         nodes,
         agent,
+        dist,
+        qemu,
         only,
     } = args;
+    let origin = match (agent, dist) {
+        (None, None) => systemd::Origin::Daily,
+        (Some(agent), _) => systemd::Origin::Agent(agent),
+        (None, Some(dist)) => systemd::Origin::Dist(dist.canonicalize()?),
+    };
     let extent = if short {
         systemd::Extent::Short
     } else {
@@ -120,10 +136,14 @@ pub(crate) async fn run_machines(args: MachinesArgs) -> Result<()> {
     let campaign = systemd::Campaign {
         extent,
         nodes,
-        agent,
+        origin,
         only,
     };
-    let findings = systemd::run(campaign).await?;
+    let findings = if qemu {
+        systemd::qemu::run(&campaign).await?
+    } else {
+        systemd::run(campaign).await?
+    };
     writeln!(io::stdout(), "{findings}")?;
     ensure!(findings.violations.is_empty(), "expected no violation");
     Ok(())

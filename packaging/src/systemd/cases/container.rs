@@ -17,7 +17,7 @@ use super::super::{
     done,
     machine::{Machine, NSPAWN},
     node::{Node, Rights, at},
-    yard::{CONTAINERS, Kind, PACKAGED, Yard},
+    yard::{CONTAINERS, Kind, Yard},
 };
 use crate::fleet::replace;
 
@@ -32,7 +32,7 @@ pub(super) async fn supervised(yard: &mut Yard) -> Result<()> {
     let mut container = Container::of(yard)?;
     container.join(yard)?;
     container.node.machine.start()?;
-    container.node.settled(PACKAGED).await?;
+    container.node.settled(&yard.packaged()).await?;
     let first = container.node.machine.leader()?;
     let (version, rollout) = yard.roll_out_to(CONTAINERS, Kind::Good)?;
     let state = yard.ended(&rollout).await?;
@@ -77,7 +77,7 @@ impl Container {
     fn of(yard: &Yard) -> Result<Self> {
         let machine = Machine::bare("container", &[])?;
         let root = machine.root();
-        copy(&yard.binary(PACKAGED)?, &root, Path::new(PROGRAM))?;
+        copy(&yard.binary(&yard.packaged())?, &root, Path::new(PROGRAM))?;
         for library in libraries(&root.join("usr/lib/bcd/bcd"))? {
             copy(&library, &root, &library)?;
         }

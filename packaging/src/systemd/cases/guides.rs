@@ -169,7 +169,7 @@ impl Desk {
     async fn machine(&self, yard: &Yard, network: &str, debians_own: &[&str]) -> Result<Machine> {
         let mut machine = yard.machine_that_is_off("guide")?;
         if !debians_own.is_empty() {
-            provide(&machine, debians_own)?;
+            provide(&machine.root(), debians_own)?;
         }
         let root = machine.root();
         replace(&root.join("etc/hosts"), HOSTS)?;

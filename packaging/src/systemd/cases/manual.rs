@@ -2,10 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 
-use super::{
-    super::yard::{PACKAGED, Yard},
-    playbook::provide,
-};
+use super::{super::yard::Yard, playbook::provide};
 
 /// Pages, and words that each must show.
 const PAGES: [(&str, &str); 5] = [
@@ -19,9 +16,9 @@ const PAGES: [(&str, &str); 5] = [
 /// Whoever asks for a page is shown it, and has no page left once the packages are gone.
 pub(super) async fn read(yard: &mut Yard) -> Result<()> {
     let mut machine = yard.machine_that_is_off("manual")?;
-    provide(&machine, &["man-db"])?;
+    provide(&machine.root(), &["man-db"])?;
     machine.boot().await?;
-    yard.put_everything(&machine, PACKAGED)?;
+    yard.put_everything(&machine, &yard.packaged())?;
     for (page, words) in PAGES {
         let read = ["man", "--pager=cat", page];
         let said = machine.run(&read).with_context(|| format!("read {page}"))?;

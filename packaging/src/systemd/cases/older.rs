@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use super::{
     super::{
         node::at,
-        yard::{Kind, PACKAGED, Yard},
+        yard::{Kind, Yard},
     },
     helper::release,
 };
@@ -31,7 +31,7 @@ pub(super) async fn slots(yard: &mut Yard) -> Result<()> {
         );
     }
     for node in &yard.nodes {
-        yard.put_package(&node.machine, "6.6.900")?;
+        yard.put_package(&node.machine, &yard.stock.newer()?)?;
         let left = node.machine.shell(DROP_INS)?;
         ensure!(left.lines().count() == 2, "expected two drop-ins: {left}");
     }
@@ -43,7 +43,7 @@ pub(super) async fn slots(yard: &mut Yard) -> Result<()> {
     for node in &yard.nodes {
         let left = node.machine.shell(DROP_INS)?;
         ensure!(left.is_empty(), "expected no drop-in any more: {left}");
-        yard.put_package(&node.machine, PACKAGED)?;
+        yard.put_package(&node.machine, &yard.packaged())?;
     }
     yard.at_rest().await
 }

@@ -31,10 +31,10 @@ pub(super) async fn rights(yard: &mut Yard) -> Result<()> {
 
 /// A newer package, and the older one again: what runs goes on, out of its slot.
 pub(super) async fn replaced(yard: &mut Yard) -> Result<()> {
-    for version in ["6.6.900", "6.6.100"] {
+    for version in [yard.stock.newer()?, yard.packaged()] {
         for node in &yard.nodes {
             let before = node.machine.main_process("bcd.service")?;
-            yard.put_package(&node.machine, version)?;
+            yard.put_package(&node.machine, &version)?;
             let after = node.machine.main_process("bcd.service")?;
             ensure!(
                 before == after,
@@ -42,7 +42,7 @@ pub(super) async fn replaced(yard: &mut Yard) -> Result<()> {
             );
             let said = node.machine.run(&["/usr/lib/bcd/bcd", "version"])?;
             ensure!(
-                said.contains(version),
+                said.contains(&version),
                 "expected {version} installed, found {said}"
             );
         }
@@ -63,7 +63,7 @@ pub(super) async fn removed(yard: &mut Yard) -> Result<()> {
         stands_still(&node.machine.shell("ps -e -o comm= | grep -x bcd || true")?)?;
         node.machine
             .shell("test -e /var/lib/bcd/identity/node.json; test -e /var/lib/bcd/update.json")?;
-        yard.put_package(&node.machine, "6.6.100")?;
+        yard.put_package(&node.machine, &yard.packaged())?;
         // The next boot starts it too.
         node.machine
             .run(&["systemctl", "is-enabled", "bcd.service"])?;

@@ -17,7 +17,7 @@ const PLAYBOOK: &str = "/root/ansible/example.yml";
 /// Checked, played twice, with other rights, taken back, played again, and purged.
 pub(super) async fn played(yard: &mut Yard) -> Result<()> {
     let mut machine = yard.machine_that_is_off("ansible")?;
-    provide(&machine, &["ansible-core"])?;
+    provide(&machine.root(), &["ansible-core"])?;
     lay_role(&machine)?;
     machine.boot().await?;
     let token = std::fs::read_to_string(yard.fleet.join_token(OTHERS, 1)?)?;
@@ -83,8 +83,7 @@ fn identity(machine: &Machine) -> Result<String> {
 }
 
 /// Debian's own packages, put on a machine that is not booted yet.
-pub(super) fn provide(machine: &Machine, packages: &[&str]) -> Result<()> {
-    let root = machine.root();
+pub(in crate::systemd) fn provide(root: &Path, packages: &[&str]) -> Result<()> {
     let install = [
         "apt-get",
         "--quiet",
@@ -99,7 +98,7 @@ pub(super) fn provide(machine: &Machine, packages: &[&str]) -> Result<()> {
         &[install.as_slice(), packages].concat(),
     ] {
         let mut chroot = Command::new("chroot");
-        chroot.arg(&root).args(words);
+        chroot.arg(root).args(words);
         // A folder of this machine's is none of that one's.
         chroot.env_remove("TMPDIR");
         done(chroot.env("DEBIAN_FRONTEND", "noninteractive"))?;

@@ -12,14 +12,15 @@ use super::{
         done,
         machine::Machine,
         node::Rights,
-        yard::{OTHERS, PACKAGED, Yard},
+        yard::{OTHERS, Yard},
     },
     script::nothing_is_left,
 };
 
 /// Installed into an image, booted, joined, upgraded, downgraded, erased, installed again, erased for good.
 pub(super) async fn packaged(yard: &mut Yard) -> Result<()> {
-    let [older, newer] = [yard.rpm("6.6.100")?, yard.rpm("6.6.900")?];
+    let versions = [yard.packaged(), yard.stock.newer()?];
+    let [older, newer] = [yard.stock.rpm(&versions[0])?, yard.stock.rpm(&versions[1])?];
     let mut machine = yard.machine_that_is_off("rpm")?;
     let mut install = std::process::Command::new("rpm");
     install.arg("--root").arg(machine.root());
@@ -34,9 +35,9 @@ pub(super) async fn packaged(yard: &mut Yard) -> Result<()> {
     machine
         .shell("id bcd; test -d /var/lib/bcd/slots; test ! -e /var/lib/bcd/identity/node.json")?;
     let node = yard.join(OTHERS, machine, Rights::Unprivileged)?;
-    node.settled(PACKAGED).await?;
+    node.settled(&versions[0]).await?;
     let before = node.machine.main_process("bcd.service")?;
-    for (package, version) in [(&newer, "6.6.900"), (&older, "6.6.100")] {
+    for (package, version) in [(&newer, &versions[1]), (&older, &versions[0])] {
         rpm(&node.machine, &["--upgrade", "--oldpackage"], Some(package))?;
         let said = node.machine.run(&["/usr/lib/bcd/bcd", "version"])?;
         ensure!(
@@ -57,7 +58,7 @@ pub(super) async fn packaged(yard: &mut Yard) -> Result<()> {
     )?;
     ensure!(left.trim().is_empty(), "erased, and left behind: {left}");
     rpm(&node.machine, &["--install"], Some(&older))?;
-    node.settled(PACKAGED).await?;
+    node.settled(&versions[0]).await?;
     node.is_at_rest().await?;
     rpm(&node.machine, &["--erase", "bcd"], None)?;
     // What an owner does who wants nothing left.

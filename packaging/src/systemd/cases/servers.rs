@@ -23,7 +23,7 @@ const BACK: Duration = Duration::from_secs(60);
 /// Installed, configured, enrolled, joined; killed, restarted, upgraded; removed, installed again, purged.
 pub(super) async fn packaged(yard: &mut Yard) -> Result<()> {
     let machine = yard.machine("servers").await?;
-    yard.put_everything(&machine, "6.6.100")?;
+    yard.put_everything(&machine, &yard.packaged())?;
     for unit in UNITS {
         let state = machine.state_of(unit)?;
         ensure!(
@@ -49,7 +49,7 @@ pub(super) async fn packaged(yard: &mut Yard) -> Result<()> {
     }
     journal_knows(&node)?;
     let before = processes(&node.machine)?;
-    yard.put_everything(&node.machine, "6.6.900")?;
+    yard.put_everything(&node.machine, &yard.stock.newer()?)?;
     for (unit, before) in UNITS.iter().zip(before) {
         until_active(&node, unit).await?;
         let after = node.machine.main_process(unit)?;
@@ -74,7 +74,7 @@ async fn removed(yard: &Yard, node: &Node) -> Result<()> {
     )?;
     ensure!(left.trim().is_empty(), "removed, and still runs: {left}");
     nothing_failed(&node.machine)?;
-    yard.put_everything(&node.machine, "6.6.100")?;
+    yard.put_everything(&node.machine, &yard.packaged())?;
     // The gateway is enrolled and the node has joined already.
     connected(node).await?;
     let enabled = ["systemctl", "is-enabled", "bcd.service"];

@@ -86,6 +86,25 @@ pub(super) fn renamed(binary: &[u8], from: &str, to: &str) -> Result<Vec<u8>> {
     Ok(renamed)
 }
 
+/// The version that many further on: its digits are read as one number, so that it stays as long as it is.
+pub(super) fn counted(version: &str, by: u64) -> Result<String> {
+    let digits: String = version.chars().filter(char::is_ascii_digit).collect();
+    let all = |c: char| c.is_ascii_digit() || c == '.';
+    ensure!(
+        version.chars().all(all),
+        "expected a version of digits and points, found {version}"
+    );
+    let number = digits.parse::<u64>()?.saturating_add(by).to_string();
+    let number = format!("{number:0>width$}", width = digits.len());
+    ensure!(
+        number.len() == digits.len(),
+        "no version as long as {version} is {by} further on"
+    );
+    let mut digits = number.chars();
+    let next = |c: char| if c == '.' { Some('.') } else { digits.next() };
+    Ok(version.chars().filter_map(next).collect())
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "a campaign's files do not outlive a power cut"
@@ -96,7 +115,17 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::renamed;
+    use super::{counted, renamed};
+
+    #[test]
+    fn a_version_counts_on_within_its_length() {
+        assert_eq!(counted("6.6.100", 7).unwrap(), "6.6.107");
+        assert_eq!(counted("6.6.100", 800).unwrap(), "6.6.900");
+        assert_eq!(counted("0.1.0", 25).unwrap(), "0.3.5");
+        assert_eq!(counted("0.1.0", 800).unwrap(), "8.1.0");
+        assert!(counted("9.9.0", 10).is_err());
+        assert!(counted("1.0.0-rc.1", 1).is_err());
+    }
 
     #[test]
     fn a_version_is_replaced_wherever_it_is_named() {
