@@ -1,6 +1,7 @@
 //! A node in a container, as the recipe of `packaging/container` lays it out: one program, which is its first process.
 //!
-//! systemd-nspawn takes the place of a container engine. Daily builds are not static: what they load lies beside them.
+//! systemd-nspawn takes the place of a container engine. Daily builds, and so every release that is no good, are not static:
+//! what they load lies beside the program, whoever that is.
 
 use std::{
     fs::Permissions,
@@ -78,8 +79,11 @@ impl Container {
         let machine = Machine::bare("container", &[])?;
         let root = machine.root();
         copy(&yard.binary(&yard.packaged())?, &root, Path::new(PROGRAM))?;
-        for library in libraries(&root.join("usr/lib/bcd/bcd"))? {
-            copy(&library, &root, &library)?;
+        let (_, told) = yard.stock.release(Kind::Told, 0)?;
+        for program in [root.join("usr/lib/bcd/bcd"), told] {
+            for library in libraries(&program)? {
+                copy(&library, &root, &library)?;
+            }
         }
         let [config, state] = ["config", "state"].map(|name| machine.folder().join(name));
         for folder in [
