@@ -168,6 +168,8 @@ impl Site {
         node.machine
             .shell("bcd join --token-file /root/join.token; rm /root/join.token; systemctl start bcd.service")?;
         let status = node.settled(&self.confirmed).await?;
+        // What the yard itself has written is not what is tried.
+        node.machine.shell("sync")?;
         let id = at(&status, "/nodeId").as_str();
         node.id = id.context("the node has no id")?.to_owned();
         let [(_, api), (_, session)] = ways;
