@@ -28,6 +28,9 @@ packaged() {
     command -v rpm >/dev/null 2>&1 && rpm -qf "$program" >/dev/null 2>&1
 }
 
+# The power may go at any time: what has its name is on the disk. An older sync knows no files, and flushes everything.
+flush() { sync "$1" 2>/dev/null || sync; }
+
 digest_of() { sha256sum "$1" 2>/dev/null | cut -d ' ' -f 1; }
 
 fetch() {
@@ -61,6 +64,7 @@ install_program() {
         fail "expected a file with digest $wanted, found $found"
     fi
     chmod 0755 "$fetched"
+    flush "$fetched"
     mv -f "$fetched" "$program"
     if command -v restorecon >/dev/null 2>&1; then restorecon "$program" || true; fi
     say "installed version $version"
@@ -75,6 +79,7 @@ put() {
     if cmp -s "$written" "$1"; then
         rm -f "$written"
     else
+        flush "$written"
         mv -f "$written" "$1"
         changed=yes
     fi
@@ -199,6 +204,7 @@ start() {
         [ "$waited" -lt $((node_wait_seconds * 5)) ] || fail "no gateway has welcomed this node yet; bcd doctor says why"
         sleep 0.2
     done
+    for folder in "${program%/*}" "$units" "$units/multi-user.target.wants" /etc/bcd; do flush "$folder"; done
     say "the node runs, and a gateway has welcomed it"
 }
 
