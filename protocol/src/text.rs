@@ -21,6 +21,18 @@ macro_rules! serde_as_text {
 }
 pub(crate) use serde_as_text;
 
+/// What is kept of a text that somebody else wrote at length: its beginning, and U+FFFD for U+0000, which PostgreSQL
+/// refuses together with all that came beside it.
+pub(crate) fn bounded(text: String, bytes_max: usize) -> String {
+    let mut text = if text.contains('\0') {
+        text.replace('\0', "\u{fffd}")
+    } else {
+        text
+    };
+    text.truncate(text.floor_char_boundary(bytes_max));
+    text
+}
+
 /// What an error message shows of a text that somebody else wrote: bounded, and escaped so that it stays on its line.
 pub(crate) fn excerpt(text: &str) -> String {
     const SHOWN_CHARS_MAX: usize = 200;
@@ -40,7 +52,15 @@ pub(crate) fn excerpt(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::excerpt;
+    use super::{bounded, excerpt};
+
+    #[test]
+    fn what_is_kept_fits_and_holds_no_nul() {
+        assert_eq!(bounded("a\0b".to_owned(), 100), "a\u{fffd}b");
+        assert_eq!(bounded("\0\0".to_owned(), 4), "\u{fffd}");
+        assert_eq!(bounded("äöü".to_owned(), 5), "äö");
+        assert_eq!(bounded("a\n\u{1}".to_owned(), 100), "a\n\u{1}");
+    }
 
     #[test]
     fn a_long_or_wild_text_stays_short_and_on_one_line() {

@@ -108,3 +108,37 @@ fn what_cannot_be_read_can_be_answered() {
     assert_eq!(unreadable.id, Some(known.id));
     assert_eq!(unreadable.code(), "unknown-kind");
 }
+
+#[test]
+fn what_no_database_keeps_does_not_get_in_and_sends_nobody_away() {
+    let FromNode::Hello(mut hello) = from_node("hello") else {
+        panic!("no hello");
+    };
+    let FromNode::Report(report) = from_node("report-confirmed") else {
+        panic!("no report");
+    };
+    let mut attempt = report.facts.last_attempt.unwrap();
+    for text in [&mut attempt.message, &mut attempt.log, &mut attempt.code] {
+        *text = "a\0b".to_owned();
+    }
+    hello.facts.last_attempt = Some(attempt);
+    hello.facts.held = Some("a\0b".to_owned());
+    hello.facts.boot_id = "a\0b".to_owned();
+    hello.labels = [("a\0".to_owned(), "\u{1}b\n".to_owned())].into();
+    let read = FromNode::decode(&FromNode::Hello(hello).encode()).unwrap();
+    // Twice the same: gateways read it, and control does.
+    assert_eq!(FromNode::decode(&read.clone().encode()), Ok(read.clone()));
+    let FromNode::Hello(hello) = read else {
+        panic!("no hello");
+    };
+    let (attempt, kept) = (hello.facts.last_attempt.unwrap(), "a\u{fffd}b");
+    assert_eq!(
+        [&*attempt.message, &*attempt.log, &*attempt.code],
+        [kept; 3]
+    );
+    assert_eq!(
+        (hello.facts.held.as_deref(), &*hello.facts.boot_id),
+        (Some(kept), kept)
+    );
+    assert_eq!(hello.labels, [("a ".to_owned(), " b ".to_owned())].into());
+}

@@ -29,7 +29,7 @@ use crate::{
         contention::turn,
         query,
     },
-    event::outbox::{Draft, publish},
+    event::outbox::{CONTROL, Draft, publish},
 };
 
 pub(crate) use first::{FirstToken, ensure_first};
@@ -88,6 +88,9 @@ pub(crate) enum TokenError {
         /// Its length.
         found: usize,
     },
+    /// The subject's name is another's.
+    #[error("expected a subject other than {CONTROL:?}, which stands for control itself in events")]
+    Reserved,
     /// A permission that does not exist.
     #[error(
         "expected permissions of compute:fleet:admin, compute:pool:read, compute:pool:admin and compute:tenant:admin, found {}",
@@ -186,6 +189,9 @@ pub(crate) async fn create(
     let length = request.subject.chars().count();
     if !(1..=SUBJECT_CHARS_MAX).contains(&length) || request.subject.chars().any(char::is_control) {
         return Err(TokenError::Subject { found: length });
+    }
+    if request.subject == CONTROL {
+        return Err(TokenError::Reserved);
     }
     let subject = Subject {
         name: request.subject.clone(),

@@ -19,12 +19,15 @@ pub(super) struct Twice {
 }
 
 impl Fields {
-    /// Reads `a=1&b=2`.
+    /// Reads `a=1&b=2`. No database keeps U+0000, nor looks for it: U+FFFD stands there.
     pub(super) fn parse(text: &[u8]) -> Result<Self, Twice> {
         let mut fields = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(text) {
             let name = name.into_owned();
-            if fields.insert(name.clone(), value.into_owned()).is_some() {
+            if fields
+                .insert(name.clone(), value.replace('\0', "\u{fffd}"))
+                .is_some()
+            {
                 return Err(Twice { field: name });
             }
         }
@@ -70,6 +73,8 @@ mod tests {
         assert_eq!(fields.parsed::<u32>("reason"), None);
         assert_eq!(fields.text("none"), "");
         assert!(Fields::parse(b"a=1&a=1").is_err());
+        let fields = Fields::parse(b"q=a%00b").unwrap();
+        assert_eq!(fields.text("q"), "a\u{fffd}b");
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub(crate) enum JoinError {
     },
     /// Labels that would not fit.
     #[error(
-        "expected at most {LABELS_MAX} labels with names of 1 to {LABEL_BYTES_MAX} bytes and values of at most as many, found more or longer ones"
+        "expected at most {LABELS_MAX} labels with names of 1 to {LABEL_BYTES_MAX} bytes and values of at most as many, without control characters, found others"
     )]
     Labels,
     /// Not a token of this tenant.
@@ -326,7 +326,9 @@ async fn admit(
 /// Labels that fit.
 pub(super) fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), JoinError> {
     let fits = |(name, value): (&String, &String)| {
-        (1..=LABEL_BYTES_MAX).contains(&name.len()) && value.len() <= LABEL_BYTES_MAX
+        (1..=LABEL_BYTES_MAX).contains(&name.len())
+            && value.len() <= LABEL_BYTES_MAX
+            && !name.chars().chain(value.chars()).any(char::is_control)
     };
     if labels.len() <= LABELS_MAX && labels.iter().all(fits) {
         Ok(())

@@ -37,7 +37,7 @@ pub(crate) enum NodeError {
     },
     /// Labels that would not fit.
     #[error(
-        "expected at most {LABELS_MAX} labels with names of 1 to {LABEL_BYTES_MAX} bytes and values of at most as many, found more or longer ones"
+        "expected at most {LABELS_MAX} labels with names of 1 to {LABEL_BYTES_MAX} bytes and values of at most as many, without control characters, found others"
     )]
     Labels,
     /// Not a node of this tenant.

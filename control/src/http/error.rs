@@ -97,7 +97,7 @@ impl From<TokenError> for ErrorObject {
             }
             TokenError::NotFound => Self::new(Code::NotFound, error),
             TokenError::LastAdministrator => Self::new(Code::InvalidState, error),
-            TokenError::Subject { .. } => Self::invalid("subject", error),
+            TokenError::Subject { .. } | TokenError::Reserved => Self::invalid("subject", error),
             TokenError::Life { .. } => Self::invalid("expiresInSeconds", error),
             TokenError::Permission { .. } => Self::invalid("permissions", error),
         }

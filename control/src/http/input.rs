@@ -6,7 +6,7 @@ use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
-use serde_json::error::Category;
+use serde_json::{Value, error::Category};
 
 use super::error::Refusal;
 use crate::api::error::{Code, ErrorObject};
@@ -51,6 +51,10 @@ fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ErrorObject> {
             "expected a JSON object, found something else",
         ));
     }
+    if let Some(field) = field_with_nul(bytes) {
+        let rule = "expected text without U+0000, found one: no database keeps it";
+        return Err(ErrorObject::invalid(&shortened(&field), rule));
+    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| wrong(&error))?;
     json.end().map_err(|error| {
@@ -62,10 +66,57 @@ fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ErrorObject> {
     Ok(value)
 }
 
+/// The first field whose name or text holds U+0000. JSON can only write it as an escape, and few bodies have that.
+fn field_with_nul(json: &[u8]) -> Option<String> {
+    let mut rest = json;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
+        let escape = rest.get(at + 1..).unwrap_or_default();
+        if escape.starts_with(b"u0000") {
+            let body = serde_json::from_slice(json).ok()?;
+            return Some(path_to_nul(&body).unwrap_or_else(|| "body".to_owned()));
+        }
+        rest = escape.get(1..).unwrap_or_default();
+    }
+    None
+}
+
+fn path_to_nul(value: &Value) -> Option<String> {
+    let below = |name: &str, value: &Value| {
+        path_to_nul(value).map(|path| match path.is_empty() {
+            true => name.to_owned(),
+            false => format!("{name}.{path}"),
+        })
+    };
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+        Value::String(text) => text.contains('\0').then(String::new),
+        Value::Array(values) => values
+            .iter()
+            .enumerate()
+            .find_map(|(number, value)| below(&number.to_string(), value)),
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| {
+            if name.contains('\0') {
+                return Some(name.replace('\0', "\u{fffd}"));
+            }
+            below(name, value)
+        }),
+    }
+}
+
+/// What is said again of a body whose author may be anybody: its beginning.
+fn shortened(text: &str) -> String {
+    const BYTES_MAX: usize = 500;
+    let end = text.floor_char_boundary(BYTES_MAX);
+    match text.get(..end) {
+        Some(beginning) if end < text.len() => format!("{beginning}…"),
+        Some(_) | None => text.to_owned(),
+    }
+}
+
 fn wrong(error: &serde_path_to_error::Error<serde_json::Error>) -> ErrorObject {
-    let problem = without_place(&error.inner().to_string());
+    let problem = shortened(&without_place(&error.inner().to_string()));
     match error.inner().classify() {
-        Category::Data => ErrorObject::invalid(&field(error, &problem), problem),
+        Category::Data => ErrorObject::invalid(&shortened(&field(error, &problem)), problem),
         Category::Syntax | Category::Eof | Category::Io => ErrorObject::invalid(
             "body",
             format!("expected well-formed JSON, found other text: {problem}"),
@@ -145,6 +196,24 @@ mod tests {
         check(&budget("-0.0"), "policy.disruptionBudget", "from 0 to 1");
         check(&budget("\"0.5\""), "policy.disruptionBudget", "from 0 to 1");
         check(&budget("1e309"), "body", "well-formed JSON");
+    }
+
+    #[test]
+    fn what_no_database_keeps_is_refused_by_its_field() {
+        let body = |name: &str| format!("{{\"tenantId\": \"root\", \"name\": \"{name}\"}}");
+        check(&body(r"a\u0000b"), "name", "without U+0000");
+        check("{\"a\\u0000\": [1]}", "a\u{fffd}", "without U+0000");
+        let nested = r#"{"policy": {"x": ["y", "\u0000"]}}"#;
+        check(nested, "policy.x.1", "without U+0000");
+        let escaped = body(r"a\\u0000b");
+        assert!(parse::<CreatePool>(&Bytes::from(escaped)).is_ok());
+    }
+
+    #[test]
+    fn a_refusal_says_the_beginning_of_what_it_refuses() {
+        let body = format!("{{\"{}\": 1}}", "x".repeat(100_000));
+        let refused = parse::<CreatePool>(&Bytes::from(body)).unwrap_err();
+        assert!(format!("{refused:?}").len() < 4_000);
     }
 
     #[test]

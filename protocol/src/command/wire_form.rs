@@ -3,6 +3,7 @@
 use super::{Command, CommandError, CommandResult, Order, Unreadable};
 use crate::{
     limits::{CODE_BYTES_MAX, COLLECT_PARTS_MAX, MESSAGE_BYTES_MAX, REPORT_BYTES_MAX},
+    text::bounded,
     wire::node as wire,
 };
 
@@ -88,9 +89,4 @@ impl From<CommandResult> for wire::CommandResult {
             code: result.code,
         }
     }
-}
-
-fn bounded(mut text: String, bytes_max: usize) -> String {
-    text.truncate(text.floor_char_boundary(bytes_max));
-    text
 }

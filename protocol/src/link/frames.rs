@@ -12,6 +12,7 @@ use crate::{
     id::NodeId,
     limits::{BATCH_EVENTS_MAX, LINK_FRAME_BYTES_MAX, MESSAGE_BYTES_MAX},
     session::{Certificate, FrameError, check_labels, check_request, decode},
+    text::bounded,
     wire::{link as wire, node},
 };
 
@@ -209,7 +210,7 @@ impl TryFrom<wire::LinkHello> for LinkHello {
             )
         })?;
         Ok(Self {
-            version: bounded(hello.version),
+            version: bounded(hello.version, MESSAGE_BYTES_MAX),
             process,
         })
     }
@@ -247,7 +248,7 @@ impl TryFrom<wire::Event> for Event {
                 node: node_id(&closed.node_id)?,
                 session: session_id(&closed.session_id)?,
                 connect_seq: closed.connect_seq,
-                reason: bounded(closed.reason),
+                reason: bounded(closed.reason, MESSAGE_BYTES_MAX),
             }),
             wire::event::Body::Report(report) => Self::Report(NodeReport {
                 node: node_id(&report.node_id)?,
@@ -392,9 +393,4 @@ fn session_id(text: &str) -> Result<crate::id::SessionId, FrameError> {
 
 fn texts(ids: &[NodeId]) -> Vec<String> {
     ids.iter().map(ToString::to_string).collect()
-}
-
-fn bounded(mut text: String) -> String {
-    text.truncate(text.floor_char_boundary(MESSAGE_BYTES_MAX));
-    text
 }

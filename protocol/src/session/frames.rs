@@ -14,6 +14,7 @@ use crate::{
         SESSION_FRAME_BYTES_MAX,
     },
     spec::{NodeSpec, SpecError},
+    text::bounded,
     wire::node as wire,
 };
 
@@ -220,7 +221,8 @@ pub(crate) fn decode<M: Message + Default>(bytes: &[u8], max: usize) -> Result<M
     M::decode(bytes).map_err(|error| FrameError::Undecodable(error.to_string()))
 }
 
-/// Checks labels: how many, and how long.
+/// Checks labels: how many, and how long. Control characters become spaces: no database keeps all of them, and a machine's
+/// own name is no reason to send it away.
 pub(crate) fn check_labels(
     labels: BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, FrameError> {
@@ -233,7 +235,11 @@ pub(crate) fn check_labels(
             return Err(FrameError::field("labels", "1 to 256 bytes each", longest));
         }
     }
-    Ok(labels)
+    let readable = |text: String| text.replace(char::is_control, " ");
+    Ok(labels
+        .into_iter()
+        .map(|(name, value)| (readable(name), readable(value)))
+        .collect())
 }
 
 impl TryFrom<wire::Hello> for Hello {
@@ -363,8 +369,7 @@ impl TryFrom<wire::Goodbye> for Goodbye {
             wire::GoodbyeReason::ProtocolError => GoodbyeReason::ProtocolError,
             wire::GoodbyeReason::Updating => GoodbyeReason::Updating,
         };
-        let mut message = goodbye.message;
-        message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+        let message = bounded(goodbye.message, MESSAGE_BYTES_MAX);
         Ok(Self {
             reason,
             reconnect_after_ms: goodbye.reconnect_after_ms,

@@ -52,6 +52,17 @@ async fn a_token_with_an_end_works_until_then() {
 }
 
 #[tokio::test]
+async fn nobody_is_called_as_control_is_in_events() {
+    let (db, _dir) = fresh().await;
+    let posing = CreateToken {
+        subject: "control".to_owned(),
+        ..request(None)
+    };
+    let refused = create(&db, "admin", &posing, NOW).await;
+    assert!(matches!(refused, Err(TokenError::Reserved)));
+}
+
+#[tokio::test]
 async fn a_life_is_more_than_nothing_and_at_most_a_year() {
     let (db, _dir) = fresh().await;
     for found in [0.0, -1.0, f64::NAN, f64::INFINITY, 31_536_001.0] {

@@ -220,12 +220,18 @@ async fn a_bad_request_spends_nothing() {
     };
     let refused = site.join(&token, &no_request).await;
     assert!(matches!(refused, Err(JoinError::Request(_))), "{refused:?}");
-    let long = JoinNode {
-        csr: good.csr.clone(),
-        labels: [("x".to_owned(), "y".repeat(257))].into(),
-    };
-    let refused = site.join(&token, &long).await;
-    assert!(matches!(refused, Err(JoinError::Labels)), "{refused:?}");
+    for (name, value) in [
+        ("x", "y".repeat(257)),
+        ("x\0", String::new()),
+        ("x", "\u{1}".to_owned()),
+    ] {
+        let wrong = JoinNode {
+            csr: good.csr.clone(),
+            labels: [(name.to_owned(), value)].into(),
+        };
+        let refused = site.join(&token, &wrong).await;
+        assert!(matches!(refused, Err(JoinError::Labels)), "{refused:?}");
+    }
     assert_eq!(site.counts().await, (0, 0, 0));
     site.join(&token, &good).await.unwrap();
 }

@@ -11,6 +11,7 @@ use crate::{
     limits::{LOG_BYTES_MAX, MESSAGE_BYTES_MAX},
     sequence::{ReleaseFloor, Sequence},
     session::FrameError,
+    text::bounded,
     wire::node as wire,
 };
 
@@ -254,10 +255,4 @@ fn parsed<T: FromStr>(
 ) -> Result<T, FrameError> {
     text.parse()
         .map_err(|_| FrameError::field(field, expected, bounded(text.to_owned(), 80)))
-}
-
-/// Cuts a text at a limit: a long log is no reason to lose the fact that came with it.
-fn bounded(mut text: String, bytes_max: usize) -> String {
-    text.truncate(text.floor_char_boundary(bytes_max));
-    text
 }
