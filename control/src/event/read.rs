@@ -48,62 +48,96 @@ pub(crate) struct Page {
     pub is_full: bool,
 }
 
+impl Page {
+    fn has(&self, rows: u32) -> bool {
+        u32::try_from(self.events.len()).is_ok_and(|found| found >= rows)
+    }
+}
+
+/// How many rows to look at, one look after the other: as many as are asked for, which does where all are wanted, and then
+/// many at once, until a question has cost enough.
+fn looks(rows: u32) -> impl Iterator<Item = u32> {
+    const FURTHER: usize = 20;
+    const FURTHER_ROWS: u32 = 1000;
+    std::iter::once(rows).chain(std::iter::repeat_n(FURTHER_ROWS, FURTHER))
+}
+
 impl Scope {
-    /// The next events behind a position. At most `rows` are looked at, wanted or not.
+    /// The next `rows` events behind a position that the scope wants; fewer where it would have to look at too many others.
     pub(crate) async fn after(
         &self,
         db: &Db,
         position: u64,
         rows: u32,
     ) -> Result<Page, sqlx::Error> {
-        let found = query(
-            "SELECT * FROM events WHERE tenant = $1 AND position > $2 ORDER BY position LIMIT $3",
-        )
-        .bind(self.tenant.as_str())
-        .bind(signed(position))
-        .bind(rows)
-        .fetch_all(db.reader())
-        .await?;
         let mut page = Page {
             events: Vec::new(),
             next: position,
-            is_full: u32::try_from(found.len()).is_ok_and(|found| found >= rows),
+            is_full: true,
         };
-        for row in &found {
-            page.next = number(row, "position")?;
-            if self.wants(row)? {
-                page.events.push(read(row)?);
+        for size in looks(rows) {
+            let found = query(
+                "SELECT * FROM events WHERE tenant = $1 AND position > $2 ORDER BY position LIMIT $3",
+            )
+            .bind(self.tenant.as_str())
+            .bind(signed(page.next))
+            .bind(size)
+            .fetch_all(db.reader())
+            .await?;
+            for row in &found {
+                if page.has(rows) {
+                    return Ok(page);
+                }
+                page.next = number(row, "position")?;
+                if self.wants(row)? {
+                    page.events.push(read(row)?);
+                }
+            }
+            if u32::try_from(found.len()).is_ok_and(|found| found < size) {
+                page.is_full = false;
+                break;
+            }
+            if page.has(rows) {
+                break;
             }
         }
         Ok(page)
     }
 
-    /// The newest events, oldest of them first. At most `rows` are looked at, wanted or not.
+    /// The newest `rows` events that the scope wants, oldest of them first; fewer where it would have to look at too many
+    /// others.
     pub(crate) async fn newest(&self, db: &Db, rows: u32) -> Result<Page, sqlx::Error> {
-        let found = query(
-            "SELECT * FROM events WHERE tenant = $1 AND ($2 = '' OR subject = $2)
-             ORDER BY position DESC LIMIT $3",
-        )
-        .bind(self.tenant.as_str())
-        .bind(self.subject.as_deref().unwrap_or_default())
-        .bind(rows)
-        .fetch_all(db.reader())
-        .await?;
-        let next = match found.first() {
-            Some(newest) => number(newest, "position")?,
-            None => 0,
+        let mut page = Page {
+            events: Vec::new(),
+            next: 0,
+            is_full: false,
         };
-        let mut events = Vec::new();
-        for row in found.iter().rev() {
-            if self.wants(row)? {
-                events.push(read(row)?);
+        let mut before = i64::MAX;
+        for size in looks(rows) {
+            let found = query(
+                "SELECT * FROM events WHERE tenant = $1 AND position < $2 AND ($3 = '' OR subject = $3)
+                 ORDER BY position DESC LIMIT $4",
+            )
+            .bind(self.tenant.as_str())
+            .bind(before)
+            .bind(self.subject.as_deref().unwrap_or_default())
+            .bind(size)
+            .fetch_all(db.reader())
+            .await?;
+            for row in &found {
+                let position = number(row, "position")?;
+                page.next = page.next.max(position);
+                before = signed(position);
+                if self.wants(row)? && !page.has(rows) {
+                    page.events.push(read(row)?);
+                }
+            }
+            if page.has(rows) || u32::try_from(found.len()).is_ok_and(|found| found < size) {
+                break;
             }
         }
-        Ok(Page {
-            events,
-            next,
-            is_full: false,
-        })
+        page.events.reverse();
+        Ok(page)
     }
 
     fn wants(&self, row: &Row) -> Result<bool, sqlx::Error> {
@@ -202,6 +236,13 @@ mod tests {
         let some = scope("acme", &["token.*"], Reader::Administrator);
         let page = some.after(&db, 0, 10).await.unwrap();
         assert_eq!((page.events.len(), page.next), (1, 6));
+        // As many as are asked for, though others lie between.
+        let page = some.after(&db, 0, 1).await.unwrap();
+        assert_eq!((page.events.len(), page.next, page.is_full), (1, 2, true));
+        let page = some.after(&db, page.next, 1).await.unwrap();
+        assert_eq!((page.events.len(), page.next, page.is_full), (0, 6, false));
+        let newest = some.newest(&db, 1).await.unwrap();
+        assert_eq!((newest.events.len(), newest.next), (1, 6));
         let newest = all.newest(&db, 2).await.unwrap();
         let kinds: Vec<&str> = newest
             .events
