@@ -99,22 +99,26 @@ impl fmt::Display for Findings {
 
 /// What this machine lacks for the campaign.
 pub fn missing() -> Vec<&'static str> {
-    let programs = [
+    lacking(&[
         "debootstrap",
         "systemd-nspawn",
         "nsenter",
         "dpkg-deb",
         "rpm",
         "rpmbuild",
-    ];
-    let mut missing: Vec<_> = programs
-        .into_iter()
+    ])
+}
+
+/// Which of these programs are not here, and whether root's rights are missing.
+fn lacking(programs: &[&'static str]) -> Vec<&'static str> {
+    let programs = programs.iter().copied();
+    let mut lacking: Vec<_> = programs
         .filter(|program| !crate::dist::has(program))
         .collect();
     if !nix::unistd::geteuid().is_root() {
-        missing.push("root");
+        lacking.push("root");
     }
-    missing
+    lacking
 }
 
 /// Runs the campaign.

@@ -23,15 +23,7 @@ const RIGHTS: [Rights; 2] = [Rights::Unprivileged, Rights::Root];
 
 /// What this machine lacks for the campaign.
 pub fn missing() -> Vec<&'static str> {
-    let programs = ["qemu-system-x86_64", "debootstrap", "chroot", "mkfs.ext4"];
-    let mut missing: Vec<_> = programs
-        .into_iter()
-        .filter(|program| !crate::dist::has(program))
-        .collect();
-    if !nix::unistd::geteuid().is_root() {
-        missing.push("root");
-    }
-    missing
+    super::lacking(&["qemu-system-x86_64", "debootstrap", "chroot", "mkfs.ext4"])
 }
 
 /// Runs the campaign; how much is done is the same in every form.
