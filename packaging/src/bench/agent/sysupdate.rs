@@ -32,6 +32,8 @@ impl Sysupdate {
     pub(super) fn open(root: &Path) -> Result<Self> {
         let program = root.join(PROGRAM.trim_start_matches('/'));
         if !program.exists() {
+            // debootstrap makes the folder, and none above it.
+            fs::create_dir_all(root)?;
             let status = Command::new("debootstrap")
                 .args([
                     "--variant=minbase",
