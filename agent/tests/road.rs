@@ -8,6 +8,10 @@
     reason = "a test stops at the first surprise"
 )]
 
+#[path = "road/asked.rs"]
+mod asked;
+#[path = "road/doctor.rs"]
+mod doctor;
 #[path = "road/fleet.rs"]
 mod fleet;
 #[path = "road/helpers.rs"]
@@ -20,6 +24,8 @@ mod node;
 mod refusals;
 #[path = "road/renewal.rs"]
 mod renewal;
+#[path = "road/session.rs"]
+mod session;
 #[path = "road/shown.rs"]
 mod shown;
 #[path = "road/units.rs"]
@@ -33,6 +39,7 @@ use bc_protocol::{
 
 use fleet::{Fleet, Release};
 use node::Node;
+use session::Session;
 
 #[tokio::test]
 async fn a_node_joins_upgrades_confirms_and_refuses_the_next() {
@@ -226,34 +233,6 @@ async fn a_held_node_says_so_and_updates_when_it_is_let_go() {
     assert_eq!(second.hello.facts.held, None);
 }
 
-#[tokio::test]
-async fn the_doctor_names_what_is_wrong_and_how_to_mend_it() {
-    let fleet = Fleet::start().await;
-    let node = Node::new(&fleet);
-    let wrong = |found: &serde_json::Value| -> Vec<String> {
-        let findings = found["findings"].as_array().unwrap().iter();
-        findings
-            .filter(|finding| finding["good"] == false)
-            .inspect(|finding| assert!(finding["mend"].is_string(), "{finding}"))
-            .map(|finding| finding["check"].as_str().unwrap().to_owned())
-            .collect()
-    };
-    let (found, status) = node.doctor().await;
-    assert_eq!((status, &found["good"]), (1, &false.into()));
-    assert!(wrong(&found).contains(&"identity".to_owned()), "{found}");
-    node.join();
-    let _supervise = node.supervise();
-    let _session = fleet.session().await;
-    node.connected().await;
-    let gateway = tokio::spawn(fleet.upgrade_everybody());
-    let (found, status) = node.doctor().await;
-    gateway.abort();
-    assert_eq!((status, wrong(&found)), (0, Vec::new()), "{found}");
-    node.spoil_config();
-    let (found, status) = node.doctor().await;
-    assert_eq!((status, wrong(&found)), (1, vec!["config".to_owned()]));
-}
-
 /// Who may not look says so, instead of what he would have found.
 #[tokio::test]
 async fn somebody_without_rights_is_told_that_he_has_none() {
@@ -365,27 +344,8 @@ async fn a_gateway_that_says_not_now_is_there() {
     );
 }
 
-#[tokio::test]
-async fn the_doctor_notes_pins_that_changed_since_the_start() {
-    let fleet = Fleet::start().await;
-    let node = Node::new(&fleet);
-    node.join();
-    let _supervise = node.supervise();
-    let _session = fleet.session().await;
-    node.connected().await;
-    let gateway = tokio::spawn(fleet.upgrade_everybody());
-    assert_eq!(node.finding("pins").await["mend"], serde_json::Value::Null);
-    node.pin_another();
-    let finding = node.finding("pins").await;
-    gateway.abort();
-    assert_eq!(
-        (&finding["good"], &finding["mend"]),
-        (&true.into(), &"restart the node".into())
-    );
-}
-
 /// What the node reports on its way out of the old binary.
-async fn upgrade(session: &mut fleet::Session) -> Vec<Facts> {
+async fn upgrade(session: &mut Session) -> Vec<Facts> {
     let mut reports = Vec::new();
     loop {
         match session.read().await {

@@ -4,13 +4,11 @@
 //! carries out its jobs one after the other; whoever holds an [`Updates`] never waits for it.
 
 mod jobs;
+mod state;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bc_protocol::digest::Sha256;
-use bc_protocol::sequence::{ReleaseFloor, Sequence};
-use bc_protocol::session::{AttemptFacts, Progress, Slot, TrialFacts};
 use bc_protocol::spec::{DaemonSection, NodeSpec, SpecError};
 use bc_protocol::version::Version;
 use tokio::sync::watch;
@@ -21,13 +19,15 @@ use crate::clock;
 use crate::http::Web;
 use crate::updater::machine::{Effect, Input, Machine, Owner, Recorded, Target};
 use crate::updater::operations::Operations;
-use crate::updater::record::{Notice, Record};
+use crate::updater::record::Record;
 use crate::updater::running::Running;
 use crate::updater::watchdog::{self, Mark, Stage};
 
 use jobs::{Jobs, Report};
+use state::described;
 
 pub(crate) use crate::updater::machine::Lost;
+pub(crate) use state::UpdateState;
 
 /// What the updater needs of its node.
 #[derive(Clone, Debug)]
@@ -48,24 +48,6 @@ pub(crate) struct Setting {
     pub(crate) observed_generation: u64,
     /// Why the owner holds the node.
     pub(crate) held: Option<String>,
-}
-
-/// What a node reports of its binaries. What it claims is on the disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UpdateState {
-    pub(crate) slot: Option<Slot>,
-    pub(crate) sequence: Sequence,
-    pub(crate) digest: Sha256,
-    pub(crate) floor: ReleaseFloor,
-    pub(crate) trial: Option<TrialFacts>,
-    pub(crate) last_attempt: Option<AttemptFacts>,
-    pub(crate) progress: Option<Progress>,
-    pub(crate) observed_generation: u64,
-    pub(crate) held: Option<String>,
-    /// Something its owner should know, though the node runs.
-    pub(crate) notice: Option<Notice>,
-    /// The helper that answered last, where the node needs one.
-    pub(crate) helper: Option<Version>,
 }
 
 /// A handle to the task that keeps this node up to date. Cheap to clone.
@@ -374,27 +356,6 @@ impl Driver {
             *state = now;
             changed
         });
-    }
-}
-
-fn described(
-    machine: &Machine,
-    (running, record): (&Running, &Record),
-    seen: &Inbox,
-    (percent, helper): (u8, Option<Version>),
-) -> UpdateState {
-    UpdateState {
-        slot: running.slot,
-        sequence: running.sequence,
-        digest: running.digest,
-        floor: record.floor(),
-        trial: record.trial().map(|trial| trial.facts()),
-        last_attempt: machine.last_attempt(),
-        progress: machine.progress(percent),
-        observed_generation: seen.observed_generation,
-        held: seen.held.clone(),
-        notice: record.notice(),
-        helper,
     }
 }
 

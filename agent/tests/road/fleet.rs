@@ -18,12 +18,11 @@ use bc_protocol::{
         sign::{ManifestDraft, SigningKey, sign},
     },
     sequence::Sequence,
-    session::{Facts, FromGateway, FromNode, GoodbyeReason, Hello, Welcome},
+    session::{FromGateway, FromNode, Welcome},
     spec::DaemonSection,
     time::Timestamp,
     version::Version,
 };
-use futures_util::{SinkExt, StreamExt};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, CertifiedIssuer, IsCa,
     KeyPair, PublicKeyData, SanType, date_time_ymd,
@@ -34,17 +33,19 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use tokio::time::timeout;
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::{
-    WebSocketStream, accept_async, accept_hdr_async,
+    accept_async, accept_hdr_async,
     tungstenite::{
-        Message,
         handshake::server::{ErrorResponse, Request, Response},
         http::StatusCode,
     },
 };
 
-use super::node::BCD;
+use super::{
+    node::BCD,
+    session::{Session, read},
+};
 
 pub(crate) const TOKEN: &str = "bcjt_01abc.s3cret";
 
@@ -252,58 +253,6 @@ fn not_now(_: &Request, _: Response) -> Result<Response, ErrorResponse> {
     Err(refusal)
 }
 
-type Socket = WebSocketStream<TlsStream<tokio::net::TcpStream>>;
-
-/// A gateway's end of a session.
-pub(crate) struct Session {
-    pub(crate) hello: Hello,
-    socket: Socket,
-}
-
-impl Session {
-    pub(crate) async fn say(&mut self, frame: FromGateway) {
-        self.socket
-            .send(Message::Binary(frame.encode()))
-            .await
-            .unwrap();
-    }
-
-    pub(crate) async fn read(&mut self) -> FromNode {
-        read(&mut self.socket).await
-    }
-
-    pub(crate) async fn facts_until(&mut self, enough: impl Fn(&Facts) -> bool) -> Facts {
-        loop {
-            let frame = self.read().await;
-            let FromNode::Report(report) = frame else {
-                panic!("expected a report, found {frame:?}");
-            };
-            if enough(&report.facts) {
-                return report.facts;
-            }
-        }
-    }
-
-    /// The reason of a goodbye; none where the next frame is a report.
-    pub(crate) async fn read_until_goodbye_or_report(&mut self) -> Option<GoodbyeReason> {
-        match self.read().await {
-            FromNode::Goodbye(goodbye) => Some(goodbye.reason),
-            FromNode::Report(_)
-            | FromNode::Hello(_)
-            | FromNode::CommandResult(_)
-            | FromNode::CertificateRequest(_) => None,
-        }
-    }
-
-    pub(crate) async fn read_until_goodbye(&mut self) -> GoodbyeReason {
-        loop {
-            if let FromNode::Goodbye(goodbye) = self.read().await {
-                return goodbye.reason;
-            }
-        }
-    }
-}
-
 /// The published file of any body, signed by that key.
 pub(crate) fn publish(body: &[u8], key: &KeyPair) -> Vec<u8> {
     let der = rcgen::SigningKey::sign(key, body).unwrap();
@@ -327,18 +276,8 @@ fn integer(der: &[u8]) -> (Vec<u8>, &[u8]) {
     (padded, rest)
 }
 
-async fn soon<T>(work: impl Future<Output = T>) -> T {
+pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
     timeout(SOON, work).await.expect("it comes in time")
-}
-
-async fn read(socket: &mut Socket) -> FromNode {
-    loop {
-        let message = soon(socket.next()).await.unwrap().unwrap();
-        if let Message::Binary(bytes) = message {
-            return FromNode::decode(&bytes).unwrap();
-        }
-        assert!(message.is_ping() || message.is_pong(), "{message:?}");
-    }
 }
 
 fn acceptor(issuer: &Issuer) -> TlsAcceptor {

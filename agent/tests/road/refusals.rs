@@ -21,8 +21,9 @@ use bc_protocol::{
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, Release, Session, publish};
+use super::fleet::{Fleet, Release, publish};
 use super::node::Node;
+use super::session::Session;
 use super::{outcome, spec, upgrade};
 
 /// The release that the node has confirmed, whose floor the others meet.

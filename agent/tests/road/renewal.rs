@@ -14,8 +14,9 @@ use rcgen::{
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 
 use super::{
-    fleet::{Fleet, Session},
+    fleet::Fleet,
     node::{Node, write},
+    session::Session,
 };
 
 fn name() -> SanType {
