@@ -94,6 +94,12 @@ impl Server {
         self
     }
 
+    /// One connection, to whatever is there.
+    #[cfg(test)]
+    pub(super) async fn connect(&self) -> Result<PgConnection, sqlx::Error> {
+        PgConnection::connect_with(&self.options).await
+    }
+
     fn bounded(&self) -> PgConnectOptions {
         self.options
             .clone()

@@ -13,7 +13,10 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, PgConnection,
+    sqlite::SqliteConnectOptions,
+};
 
 use super::{Db, DbError, Location, bulk::insert_many, postgres::Server, query, query_scalar};
 use crate::db::{Bind as _, Conn};
@@ -25,6 +28,9 @@ const SOCKET: &str = "BCD_TESTS_POSTGRES";
 /// What every test's database is a copy of.
 const TEMPLATE: &str = "template_bc";
 
+/// The same without any table.
+const EMPTY: &str = "template_empty";
+
 /// A database of its own for one test; the folder goes when the second value does.
 pub(crate) async fn fresh() -> (Db, tempfile::TempDir) {
     let (location, dir) = place().await;
@@ -33,6 +39,34 @@ pub(crate) async fn fresh() -> (Db, tempfile::TempDir) {
 
 /// Where a test may open a database, and open it again.
 pub(crate) async fn place() -> (Location, tempfile::TempDir) {
+    copy_of(TEMPLATE).await
+}
+
+/// A database whose schema was without its last steps, and which held what `script` writes, when this build opened it.
+pub(crate) async fn upgraded(last_steps: usize, script: &'static str) -> (Db, tempfile::TempDir) {
+    let (location, dir) = copy_of(EMPTY).await;
+    let [sqlite, postgres] = super::migrations::without_last(last_steps);
+    match &location {
+        Location::Sqlite(path) => {
+            let options = SqliteConnectOptions::new()
+                .filename(path)
+                .create_if_missing(true);
+            let mut conn = options.connect().await.unwrap();
+            sqlite.run(&mut conn).await.unwrap();
+            conn.execute(script).await.unwrap();
+            conn.close().await.unwrap();
+        }
+        Location::Postgres(server) => {
+            let mut conn = server.connect().await.unwrap();
+            postgres.run(&mut conn).await.unwrap();
+            conn.execute(script).await.unwrap();
+            conn.close().await.unwrap();
+        }
+    }
+    (Db::open(&location).await.unwrap(), dir)
+}
+
+async fn copy_of(template: &str) -> (Location, tempfile::TempDir) {
     static MADE: AtomicU32 = AtomicU32::new(0);
     let dir = tempfile::tempdir().unwrap();
     let Some(socket) = std::env::var_os(SOCKET) else {
@@ -40,7 +74,7 @@ pub(crate) async fn place() -> (Location, tempfile::TempDir) {
     };
     let socket = Path::new(&socket);
     let name = format!("t{}", MADE.fetch_add(1, Ordering::Relaxed));
-    let create = format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}");
+    let create = format!("CREATE DATABASE {name} TEMPLATE {template}");
     let mut conn = PgConnection::connect(&cluster::url(socket, "postgres"))
         .await
         .unwrap();
@@ -58,9 +92,10 @@ fn everything_holds_on_postgresql_too() {
     let Some(cluster) = Cluster::start() else {
         return;
     };
-    cluster.create(TEMPLATE, "template1");
+    cluster.create(EMPTY, "template1");
     // Tests write bytes in the one form that both databases read.
-    cluster.sql(TEMPLATE, "CREATE DOMAIN blob AS bytea");
+    cluster.sql(EMPTY, "CREATE DOMAIN blob AS bytea");
+    cluster.create(TEMPLATE, EMPTY);
     let location = Location::Postgres(Box::new(Server::parse(&cluster.url(TEMPLATE)).unwrap()));
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async { Db::open(&location).await.unwrap().close().await });

@@ -26,6 +26,7 @@ use crate::{
 };
 use before::{Before, Known};
 use groups::Group;
+use notice::End;
 use row::{Presence, Reported};
 
 /// What a batch of facts did.
@@ -248,6 +249,12 @@ async fn open_all(
         .iter()
         .map(|(opened, session, before)| (*session, &opened.labels, *before));
     row::refresh_labels(tx, labels.collect()).await?;
+    let mut ends: BTreeMap<&NodeId, End<'_>> = counting
+        .iter()
+        .filter(|(opened, ..)| newer.contains_key(&opened.node))
+        .filter_map(|(opened, _, before)| Some((&opened.node, End::of(before, &opened.facts)?)))
+        .collect();
+    keep_untold(tx, &mut ends).await?;
     for (opened, _, before) in &counting {
         let node = &opened.node;
         // Whoever was named on a link is pushed its spec there, also where nothing about it is new.
@@ -255,8 +262,8 @@ async fn open_all(
         if before.was_with_another(from.gateway) {
             applied.moved.insert(node.clone(), opened.connect_seq);
         }
-        if newer.contains_key(node) {
-            notice::attempts(tx, before, &opened.facts, from.now);
+        if let Some(end) = ends.remove(node) {
+            notice::ended(tx, end, from.now);
         }
         restart::note(tx, before, opened, from.now).await?;
         if let Some(now) = presences.get(node) {
@@ -288,6 +295,12 @@ async fn report_all(
         }
     }
     let newer = row::store_newer(tx, from, reported).await?;
+    let mut ends: BTreeMap<&NodeId, End<'_>> = counting
+        .iter()
+        .filter(|(report, _)| newer.contains_key(&report.node))
+        .filter_map(|(report, before)| Some((&report.node, End::of(before, &report.facts)?)))
+        .collect();
+    keep_untold(tx, &mut ends).await?;
     let mut let_go = Vec::new();
     for (report, before) in counting {
         let Some(now) = newer.get(&report.node) else {
@@ -297,10 +310,23 @@ async fn report_all(
         if before.held && report.facts.held.is_none() {
             let_go.push(&report.node);
         }
-        notice::attempts(tx, before, &report.facts, from.now);
+        if let Some(end) = ends.remove(&report.node) {
+            notice::ended(tx, end, from.now);
+        }
         notice::presence(tx, before, *now, from.now);
     }
     Ok(late::look_again_all(tx, let_go.into_iter()).await?)
+}
+
+/// Leaves the ends of attempts that nobody was told of.
+async fn keep_untold(
+    tx: &mut Tx,
+    ends: &mut BTreeMap<&NodeId, End<'_>>,
+) -> Result<(), sqlx::Error> {
+    let all: Vec<End<'_>> = ends.values().copied().collect();
+    let untold = notice::untold(tx, &all).await?;
+    ends.retain(|node, _| untold.contains(*node));
+    Ok(())
 }
 
 /// Sessions of different nodes that have closed.

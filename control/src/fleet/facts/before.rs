@@ -60,7 +60,8 @@ impl Known {
 
 const KNOWN: &str = "
     SELECT n.id, n.tenant, n.removed_at, n.labels_seq, n.set_labels, f.connect_seq, f.session_id, f.gateway_id,
-           f.online, f.version, f.held, f.started, f.started_before, f.digest, f.attempt_id,
+           f.online, f.held,
+           CASE WHEN f.trial_attempt IS NULL THEN f.version ELSE f.version_before END AS version, f.started, f.started_before, f.digest, f.attempt_id,
            f.attempt_final = 1 OR f.attempt_outcome = 'confirmed' AS attempt_ended
     FROM nodes n LEFT JOIN node_facts f ON f.node_id = n.id WHERE n.id IN (SELECT value FROM json_each($1))";
 
@@ -78,6 +79,7 @@ pub(super) struct Before {
     pub(super) digest: Option<String>,
     pub(super) stored: Option<StoredSession>,
     pub(super) attempt: Option<(String, bool)>,
+    /// What it last ran without a trial.
     pub(super) version: Option<String>,
     /// The connection whose labels are known, and what operators have set over them.
     pub(super) labels_seq: u64,

@@ -3,7 +3,10 @@
 //! Takes what was known before and what is known now, writes an event where the two differ in a way that people want
 //! to hear of. A repeated fact is no news.
 
+use std::collections::BTreeSet;
+
 use bc_protocol::{
+    id::NodeId,
     link::SessionOpened,
     session::{AttemptFacts, Facts, Outcome},
 };
@@ -12,7 +15,7 @@ use serde_json::{Value, json};
 use super::{Before, row::Presence};
 use crate::{
     clock::Moment,
-    db::Tx,
+    db::{Bind as _, Tx, bulk::fetch_with_rows, column::parsed},
     event::outbox::{Draft, publish},
 };
 
@@ -40,23 +43,72 @@ pub(super) fn duplicate(tx: &mut Tx, before: &Before, opened: &SessionOpened, no
     tell(tx, before, "node.duplicate", data, now);
 }
 
-/// Tells how an attempt ended, once.
-pub(super) fn attempts(tx: &mut Tx, before: &Before, facts: &Facts, now: Moment) {
-    let has_ended =
-        |attempt: &&AttemptFacts| attempt.is_final || attempt.outcome == Outcome::Confirmed;
-    let Some(attempt) = facts.last_attempt.as_ref().filter(has_ended) else {
-        return;
-    };
-    let known = before
-        .attempt
-        .as_ref()
-        .is_some_and(|(id, ended)| *ended && id == attempt.id.as_str());
-    if known {
-        return;
+/// An attempt that has ended, and what was known before.
+#[derive(Clone, Copy)]
+pub(super) struct End<'a> {
+    before: &'a Before,
+    facts: &'a Facts,
+    attempt: &'a AttemptFacts,
+    kind: &'static str,
+}
+
+impl<'a> End<'a> {
+    /// What there is to tell of a node's last attempt, unless the very same was reported before.
+    pub(super) fn of(before: &'a Before, facts: &'a Facts) -> Option<Self> {
+        let attempt = facts.last_attempt.as_ref()?;
+        let has_ended = attempt.is_final || attempt.outcome == Outcome::Confirmed;
+        let is_repeated = before
+            .attempt
+            .as_ref()
+            .is_some_and(|(id, ended)| *ended && id == attempt.id.as_str());
+        if !has_ended || is_repeated {
+            return None;
+        }
+        let kind = kind_of_end(attempt.outcome)?;
+        Some(Self {
+            before,
+            facts,
+            attempt,
+            kind,
+        })
     }
-    if let Some(kind) = kind_of_end(attempt.outcome) {
-        tell(tx, before, kind, particulars(before, facts, attempt), now);
+}
+
+/// Remembers ends of different nodes' attempts as told. Gives those nodes that have not told theirs before: a node may speak
+/// of an older attempt again, after one that it has refused.
+pub(super) async fn untold(tx: &mut Tx, ends: &[End<'_>]) -> Result<BTreeSet<NodeId>, sqlx::Error> {
+    if ends.is_empty() {
+        return Ok(BTreeSet::new());
     }
+    let rows = ends.iter().map(|end| {
+        [
+            end.before.node.as_str().value(),
+            end.attempt.id.as_str().value(),
+        ]
+    });
+    let rows = fetch_with_rows(tx, REMEMBER, rows).await?;
+    rows.iter().map(|row| parsed(row, "node_id")).collect()
+}
+
+/// Keeps eight of the longest ids: a node remembers one attempt, and may refuse some others before it speaks of that again.
+/// An id that is cut at the list's end is like none.
+const REMEMBER: &str = "
+    INSERT INTO attempts_told (node_id, attempts)
+    SELECT v.column1, substr(v.column2 || coalesce(' ' || t.attempts, ''), 1, 456)
+    FROM {rows} LEFT JOIN attempts_told t ON t.node_id = v.column1
+    WHERE t.node_id IS NULL OR replace(' ' || t.attempts || ' ', ' ' || v.column2 || ' ', '') = ' ' || t.attempts || ' '
+    ON CONFLICT (node_id) DO UPDATE SET attempts = excluded.attempts
+    RETURNING node_id";
+
+/// Tells how an attempt ended.
+pub(super) fn ended(tx: &mut Tx, end: End<'_>, now: Moment) {
+    let End {
+        before,
+        facts,
+        attempt,
+        kind,
+    } = end;
+    tell(tx, before, kind, particulars(before, facts, attempt), now);
 }
 
 fn kind_of_end(outcome: Outcome) -> Option<&'static str> {

@@ -123,7 +123,11 @@ ON CONFLICT (node_id) DO UPDATE SET
                  THEN excluded.since ELSE node_facts.since END,
     online = CASE WHEN excluded.connect_seq > node_facts.connect_seq THEN excluded.online ELSE node_facts.online END,
     version = excluded.version, sequence = excluded.sequence, digest = excluded.digest,
-    floor = excluded.floor, trial_attempt = excluded.trial_attempt,
+    floor = excluded.floor,
+    version_before = CASE WHEN excluded.trial_attempt IS NULL THEN NULL
+                          WHEN node_facts.trial_attempt IS NULL THEN node_facts.version
+                          ELSE node_facts.version_before END,
+    trial_attempt = excluded.trial_attempt,
     attempt_id = excluded.attempt_id, attempt_outcome = excluded.attempt_outcome,
     attempt_final = excluded.attempt_final, attempt_code = excluded.attempt_code,
     attempt_message = excluded.attempt_message, held = excluded.held,

@@ -1,4 +1,5 @@
 mod told;
+mod upgraded;
 
 use bc_protocol::{
     digest::Sha256,
