@@ -171,6 +171,24 @@ mod tests {
         assert!(example.ca_file.is_some() && example.enrol_token_file.is_some());
     }
 
+    /// Clocks and counters have room for whatever is accepted.
+    #[test]
+    fn spans_end_at_a_day() {
+        for (key, table) in [("drain", ""), ("hello_timeout", "[limits]\n")] {
+            for (span, good) in [
+                ("1day", true),
+                ("86401s", false),
+                ("18446744073709551615s", false),
+            ] {
+                let read = read(&format!("{LEAST}{table}{key} = \"{span}\"\n"));
+                assert_eq!(read.is_ok(), good, "{key} {span}");
+                if let Err(error) = read {
+                    assert!(error.contains("at most 1day"), "{error}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_typo_is_an_error_with_its_line_and_key() {
         let error = read(&format!("{LEAST}drian = \"10s\"\n")).unwrap_err();

@@ -33,7 +33,7 @@ pub(crate) fn within(limits: Limits) -> Limits {
     });
     if connections_max < limits.connections_max {
         warn!(
-            expected = limits.connections_max.get() + FILES_KEPT,
+            expected = limits.connections_max.get().saturating_add(FILES_KEPT),
             found = room,
             connections_max,
             "fewer open files are allowed than connections_max needs (LimitNOFILE= of the unit): fewer are admitted"
@@ -54,6 +54,15 @@ fn held(wanted: NonZeroU32, room: u64) -> NonZeroU32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn however_many_are_wanted_there_is_an_answer() {
+        let most = Limits {
+            connections_max: NonZeroU32::MAX,
+            ..Limits::default()
+        };
+        assert!(within(most).connections_max < NonZeroU32::MAX);
+    }
 
     #[test]
     fn connections_leave_room_for_what_else_is_open() {

@@ -194,13 +194,16 @@ pub(crate) const ENROL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of control's answer to an enrolment: three certificates and an address.
 pub(crate) const ENROL_ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// Reads a span such as `10s`; nothing at all is no span.
+/// The longest span of a configuration: nobody waits for longer, and every clock has room for it.
+const SPAN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Reads a span such as `10s`; nothing at all is no span, nor is more than a day.
 pub(crate) fn span<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
     match humantime::parse_duration(&text) {
-        Ok(span) if !span.is_zero() => Ok(span),
+        Ok(span) if !span.is_zero() && span <= SPAN_MAX => Ok(span),
         Ok(_) | Err(_) => Err(de::Error::custom(format!(
-            "expected a duration above zero such as \"10s\" or \"300ms\", found \"{text}\""
+            "expected a duration above zero and of at most 1day, such as \"10s\" or \"300ms\", found \"{text}\""
         ))),
     }
 }

@@ -21,7 +21,7 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Notify;
 
 use crate::session::dispatch::Tier;
-use outbox::{AckError, Kept, Outbox, Waits};
+use outbox::{AckError, Kept, Outbox, Overtaken, Waits};
 
 /// Where sessions leave what control is to hear. Leaving something never waits.
 #[derive(Debug, Default)]
@@ -52,10 +52,11 @@ impl Upward {
         }
     }
 
-    /// A node was welcomed.
-    pub(crate) fn opened(&self, opened: SessionOpened) {
-        self.outbox().opened(opened);
+    /// A node was welcomed, unless a session of it with a higher number is known.
+    pub(crate) fn opened(&self, opened: SessionOpened) -> Result<(), Overtaken> {
+        self.outbox().opened(opened)?;
         self.filled.notify_one();
+        Ok(())
     }
 
     /// A node reported.

@@ -20,7 +20,7 @@ use futures_util::FutureExt as _;
 use crate::{
     clock,
     limits::Limits,
-    link::outbox::Outbox,
+    link::outbox::{Outbox, Overtaken},
     mailbox::Mailbox,
     rate::Bucket,
     registry::Registry,
@@ -257,7 +257,12 @@ impl SimulatedGateway {
                         connection,
                         message,
                     }),
-                    Output::Opened(opened) => self.outbox.opened(*opened),
+                    Output::Opened(opened) => {
+                        if let Err(Overtaken { winning }) = self.outbox.opened(*opened) {
+                            let ending = Ending::Superseded { winning };
+                            inputs.push_back(Input::Order(Order::End(ending)));
+                        }
+                    }
                     Output::Report(report) => self.outbox.reported(*report),
                     Output::Ended(ended) => {
                         self.outbox.ended(*ended);

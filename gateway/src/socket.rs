@@ -28,6 +28,7 @@ use crate::{
     door::Place,
     gateway::Gateway,
     limits::CLOSE_TIMEOUT,
+    link::outbox::Overtaken,
     mailbox::Mailbox,
     rate::Bucket,
     session::{
@@ -154,7 +155,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                             version = %opened.facts.version, upgrade_only = opened.upgrade_only,
                             "session opened");
                         self.gateway.metrics.sessions_opened.inc();
-                        self.gateway.upward.opened(*opened);
+                        if let Err(Overtaken { winning }) = self.gateway.upward.opened(*opened) {
+                            inputs.push_back(Input::Order(Order::End(Ending::Superseded {
+                                winning,
+                            })));
+                        }
                     }
                     Output::Report(report) => self.gateway.upward.reported(*report),
                     Output::Ended(ended) => {

@@ -17,6 +17,10 @@ pub const HELLO_SECONDS_MAX: u64 = 10;
 /// Bytes of the Hello's nonce: more than anyone can guess while a session opens.
 pub const NONCE_BYTES: usize = 16;
 
+/// The highest number of a connection, and of a report within one: what a database's signed 64 bits keep. A number above
+/// it would be kept as another one, above which nobody comes any more.
+pub const COUNTER_MAX: u64 = i64::MAX as u64;
+
 /// Labels of one node.
 pub const LABELS_MAX: usize = 64;
 

@@ -21,6 +21,8 @@ pub use pace::Pace;
 
 use thiserror::Error;
 
+use crate::text::excerpt;
+
 /// Why a frame cannot be read. The session that carried it ends.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
@@ -51,12 +53,12 @@ pub enum FrameError {
 }
 
 impl FrameError {
-    /// A field with a wrong value.
+    /// A field with a wrong value. What was found is a stranger's text, and goes to logs: it is kept short, on one line.
     pub fn field(field: &'static str, expected: &'static str, found: impl ToString) -> Self {
         Self::Field {
             field,
             expected,
-            found: found.to_string(),
+            found: excerpt(&found.to_string()),
         }
     }
 }

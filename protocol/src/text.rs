@@ -33,6 +33,15 @@ pub(crate) fn bounded(text: String, bytes_max: usize) -> String {
     text
 }
 
+/// A text that stays on its line, wherever it is shown: a space for each control character.
+pub(crate) fn one_line(text: String) -> String {
+    if text.contains(char::is_control) {
+        text.replace(char::is_control, " ")
+    } else {
+        text
+    }
+}
+
 /// What an error message shows of a text that somebody else wrote: bounded, and escaped so that it stays on its line.
 pub(crate) fn excerpt(text: &str) -> String {
     const SHOWN_CHARS_MAX: usize = 200;

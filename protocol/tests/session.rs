@@ -11,7 +11,11 @@ use std::collections::BTreeMap;
 
 use bc_protocol::{
     command::{Command, Order, UpgradeCommand},
-    session::{Agreement, FromGateway, FromNode, Negotiation, Outcome, ProtocolRange, negotiate},
+    limits::COUNTER_MAX,
+    session::{
+        Agreement, FrameError, FromGateway, FromNode, Goodbye, GoodbyeReason, Negotiation, Outcome,
+        ProtocolRange, negotiate,
+    },
 };
 use serde::Deserialize;
 
@@ -141,4 +145,40 @@ fn what_no_database_keeps_does_not_get_in_and_sends_nobody_away() {
         (Some(kept), kept)
     );
     assert_eq!(hello.labels, [("a ".to_owned(), " b ".to_owned())].into());
+}
+
+#[test]
+fn a_number_that_no_database_keeps_is_refused() {
+    let FromNode::Hello(hello) = from_node("hello") else {
+        panic!("no hello");
+    };
+    let FromNode::Report(report) = from_node("report-confirmed") else {
+        panic!("no report");
+    };
+    for number in [COUNTER_MAX, COUNTER_MAX + 1, u64::MAX] {
+        let (mut hello, mut report) = (hello.clone(), report.clone());
+        (hello.connect_seq, report.number) = (number, number);
+        for frame in [FromNode::Hello(hello), FromNode::Report(report)] {
+            let read = FromNode::decode(&frame.encode());
+            assert_eq!(read.is_ok(), number == COUNTER_MAX, "{read:?}");
+        }
+    }
+}
+
+/// What somebody sends goes to logs by what is said of it: no line of a log is his.
+#[test]
+fn a_strangers_words_stay_on_their_line() {
+    let goodbye = Goodbye {
+        reason: GoodbyeReason::Stopping,
+        reconnect_after_ms: 0,
+        message: "a\nb\u{1b}[31m".to_owned(),
+    };
+    let read = FromNode::decode(&FromNode::Goodbye(goodbye).encode()).unwrap();
+    let FromNode::Goodbye(goodbye) = read else {
+        panic!("no goodbye");
+    };
+    assert_eq!(goodbye.message, "a b [31m");
+    let refused = FrameError::field("version", "MAJOR.MINOR.PATCH", "1.0.0\nINFO \"x\"");
+    let said = r#"field version: expected MAJOR.MINOR.PATCH, found 1.0.0\nINFO "x""#;
+    assert_eq!(refused.to_string(), said);
 }

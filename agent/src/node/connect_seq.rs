@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::limits::CONNECT_SEQ_BLOCK;
+use super::limits::{CONNECT_SEQ_BLOCK, CONNECT_SEQ_KEPT_MAX};
 use crate::durable::{self, Mode};
 
 /// Bytes of the file: 20 digits and a line end.
@@ -62,8 +62,9 @@ impl ConnectSeq {
 
 fn parsed(bytes: &[u8]) -> Option<u64> {
     let number = str::from_utf8(bytes).ok()?.trim_end().parse().ok()?;
-    // Control keeps numbers in 63 bits. Who was once told of the highest that is believed goes on above it.
-    i64::try_from(number).is_ok().then_some(number)
+    // Who was once told of the highest that is believed goes on above it. A file that says much more is rotten: there has
+    // to be room above, for control keeps numbers in 63 bits.
+    (number <= CONNECT_SEQ_KEPT_MAX).then_some(number)
 }
 
 #[cfg(test)]
@@ -99,6 +100,8 @@ mod tests {
             "1.5",
             "99999999999999999999",
             "9223372036854775808",
+            "9223372036854775807",
+            "6917529027641081857",
         ] {
             durable::replace_file(&path, content.as_bytes(), Mode::Readable).unwrap();
             assert_eq!(ConnectSeq::load(&path, 77).latest(), 77, "{content:?}");

@@ -47,6 +47,10 @@ pub(crate) const CONNECT_SEQ_MAX: u64 = 1 << 62;
 /// left out, and so little that no liar gets to the end of the room in years.
 pub(crate) const CONNECT_SEQ_STEP_MAX: u64 = 1 << 32;
 
+/// The highest number that a file is believed: more than steps above [`CONNECT_SEQ_MAX`] lead to in years, and far from
+/// the end of the room.
+pub(crate) const CONNECT_SEQ_KEPT_MAX: u64 = CONNECT_SEQ_MAX + (1 << 61);
+
 /// Connection numbers that one durable write reserves: a node in trouble must not wear its disk.
 pub(crate) const CONNECT_SEQ_BLOCK: u64 = 64;
 

@@ -44,6 +44,13 @@ pub(crate) struct Outbox {
     room: Room,
 }
 
+/// A session that nobody is told of: one with a higher number is known. It has to end, so that its node goes on above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overtaken {
+    /// The number.
+    pub(crate) winning: u64,
+}
+
 #[derive(Debug)]
 struct Numbered {
     number: u64,
@@ -110,11 +117,13 @@ impl Outbox {
     }
 
     /// A node was welcomed. Of two sessions of one node the one with the higher counter is told of, however late the
-    /// other comes.
-    pub(crate) fn opened(&mut self, opened: SessionOpened) {
-        let known = self.nodes.get(&opened.node).map(Entry::connect_seq);
-        if known.is_some_and(|known| opened.connect_seq <= known) {
-            return;
+    /// other comes, and though it has ended: control would believe nothing of a lower one, and has not heard yet that
+    /// the higher one ended.
+    pub(crate) fn opened(&mut self, opened: SessionOpened) -> Result<(), Overtaken> {
+        if let Some(known) = self.nodes.get(&opened.node).map(Entry::connect_seq)
+            && opened.connect_seq <= known
+        {
+            return Err(Overtaken { winning: known });
         }
         let node = opened.node.clone();
         let live = Session::Live {
@@ -122,6 +131,7 @@ impl Outbox {
             due: Due::Open,
         };
         self.put(node, live);
+        Ok(())
     }
 
     /// A node said how a command ended. Only its live session counts: of another one nothing is kept.

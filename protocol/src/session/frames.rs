@@ -12,11 +12,11 @@ use crate::{
     command::{Command, CommandResult, Unreadable},
     id::{CommandId, SessionId},
     limits::{
-        COMMANDS_IN_FLIGHT_MAX, LABEL_BYTES_MAX, LABELS_MAX, MESSAGE_BYTES_MAX, NONCE_BYTES,
-        SESSION_FRAME_BYTES_MAX,
+        COMMANDS_IN_FLIGHT_MAX, COUNTER_MAX, LABEL_BYTES_MAX, LABELS_MAX, MESSAGE_BYTES_MAX,
+        NONCE_BYTES, SESSION_FRAME_BYTES_MAX,
     },
     spec::{NodeSpec, SpecError},
-    text::bounded,
+    text::one_line,
     wire::node as wire,
 };
 
@@ -237,9 +237,8 @@ pub(crate) fn check_labels(
             return Err(FrameError::field("labels", "1 to 256 bytes each", longest));
         }
     }
-    let readable = |text: String| text.replace(char::is_control, " ");
     Ok(labels
         .into_iter()
-        .map(|(name, value)| (readable(name), readable(value)))
+        .map(|(name, value)| (one_line(name), one_line(value)))
         .collect())
 }

@@ -73,10 +73,10 @@ fn linked() -> Outbox {
 #[test]
 fn nothing_leaves_without_a_link_and_then_the_newest_does() {
     let mut outbox = Outbox::default();
-    outbox.opened(opened(0, 1));
+    outbox.opened(opened(0, 1)).unwrap();
     outbox.reported(report(0, 1, 1));
     outbox.reported(report(0, 1, 2));
-    outbox.opened(opened(1, 1));
+    outbox.opened(opened(1, 1)).unwrap();
     outbox.reported(report(1, 1, 4));
     outbox.closed(closed(1, 1));
     assert_eq!(next(&mut outbox), [""; 0]);
@@ -93,7 +93,7 @@ fn nothing_leaves_without_a_link_and_then_the_newest_does() {
 #[test]
 fn a_listing_names_the_certificate_that_the_node_was_given_last() {
     let mut outbox = linked();
-    outbox.opened(opened(0, 1));
+    outbox.opened(opened(0, 1)).unwrap();
     assert_eq!(next(&mut outbox), ["open 0 1.0"]);
     let given = Some(Sha256::of(b"today"));
     outbox.certified(&node(0), given);
@@ -113,11 +113,11 @@ fn a_listing_names_the_certificate_that_the_node_was_given_last() {
 #[test]
 fn little_waits_for_company_while_something_is_under_way() {
     let mut outbox = linked();
-    outbox.opened(opened(0, 1));
+    outbox.opened(opened(0, 1)).unwrap();
     // Nothing is under way, so it leaves at once.
     assert!(!outbox.is_worth_waiting());
     assert_eq!(next(&mut outbox), ["open 0 1.0"]);
-    outbox.opened(opened(1, 1));
+    outbox.opened(opened(1, 1)).unwrap();
     assert!(outbox.is_worth_waiting());
     outbox.acknowledged(2).unwrap();
     assert!(!outbox.is_worth_waiting());
@@ -125,7 +125,7 @@ fn little_waits_for_company_while_something_is_under_way() {
     assert_eq!(next(&mut outbox), ["open 1 1.0"]);
     for name in 0..u8::try_from(BATCH_WORTH_NODES).unwrap() {
         assert!(outbox.is_worth_waiting());
-        outbox.opened(opened(name + 2, 1));
+        outbox.opened(opened(name + 2, 1)).unwrap();
     }
     assert!(!outbox.is_worth_waiting());
     outbox.linked();
@@ -135,7 +135,7 @@ fn little_waits_for_company_while_something_is_under_way() {
 #[test]
 fn reports_that_wait_become_one() {
     let mut outbox = linked();
-    outbox.opened(opened(0, 1));
+    outbox.opened(opened(0, 1)).unwrap();
     assert_eq!(next(&mut outbox), ["open 0 1.0"]);
     for number in 1..9 {
         outbox.reported(report(0, 1, number));
@@ -146,14 +146,31 @@ fn reports_that_wait_become_one() {
     assert_eq!(next(&mut outbox), ["report 0 1.9", "close 0 1"]);
 }
 
+/// A node whose counter was lost while the link was away: its session would be one that control never hears of.
+#[test]
+fn a_session_below_one_that_has_ended_is_told_the_winner() {
+    let mut outbox = linked();
+    outbox.opened(opened(0, 9)).unwrap();
+    outbox.closed(closed(0, 9));
+    for below in [9, 2] {
+        let told = outbox.opened(opened(0, below));
+        assert_eq!(told, Err(Overtaken { winning: 9 }));
+        // Its end is none of what control hears.
+        outbox.closed(closed(0, below));
+    }
+    assert_eq!(outbox.opened(opened(0, 10)), Ok(()));
+    assert_eq!(next(&mut outbox), ["open 0 10.0"]);
+}
+
 #[test]
 fn a_superseded_session_is_heard_no_more() {
     let mut outbox = linked();
-    outbox.opened(opened(0, 1));
-    outbox.opened(opened(0, 2));
+    outbox.opened(opened(0, 1)).unwrap();
+    outbox.opened(opened(0, 2)).unwrap();
     outbox.reported(report(0, 1, 7));
     outbox.closed(closed(0, 1));
-    outbox.opened(opened(0, 1));
+    let late = outbox.opened(opened(0, 1));
+    assert_eq!(late, Err(Overtaken { winning: 2 }));
     assert_eq!(next(&mut outbox), ["open 0 2.0"]);
     assert_eq!(next(&mut outbox), [""; 0]);
 }
@@ -162,7 +179,7 @@ fn a_superseded_session_is_heard_no_more() {
 fn the_window_bounds_what_is_under_way() {
     let mut outbox = linked();
     for connect_seq in 1..20 {
-        outbox.opened(opened(0, connect_seq));
+        outbox.opened(opened(0, connect_seq)).unwrap();
         let sent = batch(&mut outbox).is_some();
         assert_eq!(
             sent,
@@ -176,8 +193,8 @@ fn the_window_bounds_what_is_under_way() {
 #[test]
 fn a_cut_repeats_what_was_not_acknowledged_and_names_who_is_here() {
     let mut outbox = linked();
-    outbox.opened(opened(0, 1));
-    outbox.opened(opened(1, 1));
+    outbox.opened(opened(0, 1)).unwrap();
+    outbox.opened(opened(1, 1)).unwrap();
     let lost = batch(&mut outbox).unwrap();
     outbox.closed(closed(1, 1));
     outbox.reported(report(0, 1, 1));
@@ -189,12 +206,12 @@ fn a_cut_repeats_what_was_not_acknowledged_and_names_who_is_here() {
 #[test]
 fn an_acknowledgement_of_what_was_not_sent_is_a_fault() {
     let mut outbox = linked();
-    outbox.opened(opened(0, 1));
+    outbox.opened(opened(0, 1)).unwrap();
     assert!(outbox.acknowledged(2).is_err());
     let _lost = batch(&mut outbox).unwrap();
     outbox.acknowledged(2).unwrap();
     outbox.acknowledged(2).unwrap();
-    outbox.opened(opened(0, 2));
+    outbox.opened(opened(0, 2)).unwrap();
     let _lost = batch(&mut outbox).unwrap();
     outbox.linked();
     assert!(outbox.acknowledged(3).is_err());
@@ -205,9 +222,9 @@ fn too_many_ended_sessions_are_left_to_the_next_listing() {
     let mut outbox = Outbox::bounded(2);
     outbox.linked();
     assert_eq!(next(&mut outbox), ["listed"]);
-    outbox.opened(opened(9, 1));
+    outbox.opened(opened(9, 1)).unwrap();
     for name in 0..4 {
-        outbox.opened(opened(name, 1));
+        outbox.opened(opened(name, 1)).unwrap();
         outbox.closed(closed(name, 1));
         assert!(outbox.nodes.len() <= 4);
     }
@@ -240,10 +257,11 @@ fn logs_that_fill_a_frame_go_in_several() {
             last_attempt: Some(attempt),
             ..facts(0)
         };
-        outbox.opened(SessionOpened {
+        let opened = SessionOpened {
             facts,
             ..opened(name, 1)
-        });
+        };
+        outbox.opened(opened).unwrap();
     }
     let batches: Vec<usize> = std::iter::from_fn(|| batch(&mut outbox))
         .map(|batch| batch.events.len())

@@ -1,6 +1,7 @@
 //! Frames to and from what is on the wire, field by field.
 
 use super::*;
+use crate::text::bounded;
 
 impl TryFrom<wire::Hello> for Hello {
     type Error = FrameError;
@@ -31,7 +32,7 @@ impl TryFrom<wire::Hello> for Hello {
         Ok(Self {
             nonce: nonce(&hello.nonce)?,
             protocols,
-            connect_seq: hello.connect_seq,
+            connect_seq: counter("connect_seq", hello.connect_seq)?,
             facts: facts(hello.facts)?,
             commands_in_flight,
             labels: check_labels(hello.labels)?,
@@ -95,7 +96,7 @@ impl TryFrom<wire::StatusReport> for StatusReport {
 
     fn try_from(report: wire::StatusReport) -> Result<Self, FrameError> {
         Ok(Self {
-            number: report.number,
+            number: counter("number", report.number)?,
             facts: facts(report.facts)?,
         })
     }
@@ -129,7 +130,7 @@ impl TryFrom<wire::Goodbye> for Goodbye {
             wire::GoodbyeReason::ProtocolError => GoodbyeReason::ProtocolError,
             wire::GoodbyeReason::Updating => GoodbyeReason::Updating,
         };
-        let message = bounded(goodbye.message, MESSAGE_BYTES_MAX);
+        let message = one_line(bounded(goodbye.message, MESSAGE_BYTES_MAX));
         Ok(Self {
             reason,
             reconnect_after_ms: goodbye.reconnect_after_ms,
@@ -158,6 +159,13 @@ impl From<Goodbye> for wire::Goodbye {
             message: goodbye.message,
         }
     }
+}
+
+fn counter(field: &'static str, number: u64) -> Result<u64, FrameError> {
+    if number > COUNTER_MAX {
+        return Err(FrameError::field(field, "at most 2^63 - 1", number));
+    }
+    Ok(number)
 }
 
 fn nonce(bytes: &[u8]) -> Result<Nonce, FrameError> {

@@ -145,7 +145,7 @@ impl World {
                 self.said.insert(name, (self.connect_seq, 0));
                 self.answers.remove(&name);
                 self.too_old.remove(&name);
-                self.outbox.opened(opened(name, self.connect_seq));
+                self.outbox.opened(opened(name, self.connect_seq)).unwrap();
             }
             Step::Report(name) => {
                 if let Some((connect_seq, number)) = self.live.get_mut(&name) {
