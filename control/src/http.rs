@@ -252,7 +252,7 @@ fn methods(to: Methods) -> Methods {
         .method("pools/list", "The tenant's pools, by name", &[], pools::list)
         .method("pools/get", "One pool", &[NotFound], pools::get)
         .method("pools/update", "Change a pool's name or policy", &[NotFound, Conflict, InvalidState], pools::update)
-        .method("pools/archive", "Take a pool out of use; with nodes in it, only by force", &[NotFound, InvalidState], pools::archive)
+        .method("pools/archive", "Take a pool out of use; its nodes stay, and rollouts leave them out", &[NotFound], pools::archive)
         .method("pools/unarchive", "Take an archived pool into use again", &[NotFound, Conflict], pools::unarchive)
         .method("nodes/join", "Make a node of a key that shows a join token", &[], nodes::join)
         .method("nodes/renew", "A new certificate for a node's recorded key", &[], nodes::renew)

@@ -61,7 +61,7 @@ pub(crate) struct ListPools {
     pub tenant_id: TenantId,
 }
 
-/// `pools.get`, `pools.unarchive`
+/// `pools.get`, `pools.archive`, `pools.unarchive`
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct OnePool {
@@ -71,21 +71,6 @@ pub(crate) struct OnePool {
     /// Which.
     #[schema(value_type = words::PoolId)]
     pub pool_id: PoolId,
-}
-
-/// `pools.archive`
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct ArchivePool {
-    /// Whose.
-    #[schema(value_type = words::TenantId)]
-    pub tenant_id: TenantId,
-    /// Which.
-    #[schema(value_type = words::PoolId)]
-    pub pool_id: PoolId,
-    /// Also where nodes are in it: rollouts leave them out then.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub force: bool,
 }
 
 /// `pools.update`

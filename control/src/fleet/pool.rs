@@ -10,7 +10,7 @@ use serde_json::json;
 use thiserror::Error;
 
 use crate::{
-    api::fleet::{ArchivePool, CreatePool, OnePool, Pool, PoolPolicy, UpdatePool},
+    api::fleet::{CreatePool, OnePool, Pool, PoolPolicy, UpdatePool},
     chance,
     clock::Moment,
     db::{
@@ -52,14 +52,6 @@ pub(crate) enum PoolError {
         /// The pool.
         id: PoolId,
         /// Its nodes.
-        nodes: u32,
-    },
-    /// Nodes are in it, and nobody has said that they are to stay there.
-    #[error(
-        "expected a pool without nodes, found {nodes} in it: remove them, or archive it with force, and rollouts leave them out"
-    )]
-    Occupied {
-        /// How many.
         nodes: u32,
     },
     /// Not a pool of this tenant.
@@ -187,23 +179,18 @@ async fn update_once(
     Ok(pool)
 }
 
-/// Archives a pool: it takes no new nodes and is in no new rollout. With nodes in it, only by force. Repeated, it answers
-/// the same.
+/// Archives a pool: it takes no new nodes and is in no new rollout. Nodes that are in it stay members and keep what they are
+/// told to run; passes skip those that wait in a rollout. Repeated, it answers the same.
 pub(crate) async fn archive(
     db: &Db,
     actor: &str,
-    request: &ArchivePool,
+    request: &OnePool,
     now: Moment,
 ) -> Result<Pool, PoolError> {
     let mut tx = db.begin().await?;
     let before = find_to_change(&mut tx, &request.tenant_id, &request.pool_id).await?;
     if before.archived_at.is_some() {
         return Ok(before);
-    }
-    if before.nodes > 0 && !request.force {
-        return Err(PoolError::Occupied {
-            nodes: before.nodes,
-        });
     }
     query("UPDATE pools SET archived_at = $2 WHERE id = $1 AND archived_at IS NULL")
         .bind(request.pool_id.as_str())

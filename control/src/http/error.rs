@@ -122,9 +122,6 @@ impl From<PoolError> for ErrorObject {
                     .with("field", "name")
                     .with("poolId", id)
             }
-            PoolError::Occupied { nodes } => {
-                Self::new(Code::InvalidState, error).with("nodes", nodes)
-            }
             PoolError::NotFound => Self::new(Code::NotFound, error),
             PoolError::Archived => Self::new(Code::InvalidState, error),
         }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     access::decide::Resource,
-    api::fleet::{ArchivePool, CreatePool, ListPools, OnePool, Pool, Pools, UpdatePool},
+    api::fleet::{CreatePool, ListPools, OnePool, Pool, Pools, UpdatePool},
     clock::Moment,
     fleet::pool,
 };
@@ -65,7 +65,7 @@ pub(super) async fn update(
 pub(super) async fn archive(
     State(app): State<Shared>,
     caller: Caller<PoolAdmin>,
-    Input(request): Input<ArchivePool>,
+    Input(request): Input<OnePool>,
 ) -> Result<Json<Pool>, Refusal> {
     let this = Resource::Pool(&request.tenant_id, Some(&request.pool_id));
     caller.may(this).await?;

@@ -1,5 +1,6 @@
 //! The road on a real database: rollouts are created, passes are made, nodes read their specs and report.
 
+mod archive;
 mod arms;
 mod calls;
 mod create;

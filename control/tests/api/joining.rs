@@ -193,22 +193,24 @@ async fn an_archived_pool_takes_nobody() {
 }
 
 #[tokio::test]
-async fn a_pool_with_nodes_is_archived_by_force_alone_and_comes_back_with_them() {
+async fn a_pool_is_archived_with_its_nodes_and_comes_back_with_them() {
     let server = Server::start();
     let pool = server.pool("edge").await;
     let token = join_token(&server, &pool, 2, 60.0).await;
     let node = joined(&server, &token).await;
     let this = json!({ "tenantId": "root", "poolId": pool });
-    let refusal = server.refused("pools/archive", this.clone()).await;
-    assert_eq!(
-        (&refusal["code"], &refusal["details"]["nodes"]),
-        (&json!("INVALID_STATE"), &json!(1)),
-        "{refusal}"
-    );
-    let force = json!({ "tenantId": "root", "poolId": pool, "force": true });
-    let archived = server.call("pools/archive", force.clone()).await;
+    let archived = server.call("pools/archive", this.clone()).await;
     assert!(archived["archivedAt"].is_string(), "{archived}");
-    assert_eq!(server.call("pools/archive", force).await, archived);
+    assert_eq!(archived["nodes"], json!(1), "{archived}");
+    assert_eq!(server.call("pools/archive", this.clone()).await, archived);
+    assert_eq!(server.call("pools/get", this.clone()).await, archived);
+    let (status, error) = server
+        .call_as(&token, "nodes/join", json!({ "csr": csr() }))
+        .await;
+    assert_eq!(
+        (status, &error["error"]["details"]["reason"]),
+        (403, &json!("archived"))
+    );
     // Its nodes are still counted, and said to be in a pool out of use.
     let summary = server
         .call("fleet/summary", json!({ "tenantId": "root" }))

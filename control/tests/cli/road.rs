@@ -256,13 +256,10 @@ fn pools_are_found_by_name_changed_and_archived() {
 }
 
 #[test]
-fn a_pool_with_nodes_is_archived_by_force_and_says_so_wherever_it_stands() {
+fn an_archived_pool_with_nodes_says_so_wherever_it_stands() {
     let control = Control::start();
     control.ready_for_rollouts();
-    let refusal = control.run(&["pools", "archive", "edge"]).refused(1);
-    assert!(refusal.starts_with("error[INVALID_STATE]: "), "{refusal}");
-    assert!(refusal.contains("--force"), "{refusal}");
-    control.run(&["pools", "archive", "edge", "--force"]).done();
+    control.run(&["pools", "archive", "edge"]).done();
     for listing in [&["nodes", "list"][..], &["fleet", "summary"]] {
         let shown = control.run(listing).done();
         assert!(shown.contains("edge (archived)"), "{shown}");

@@ -57,7 +57,7 @@ fn ctrl_c_leaves_the_bars_and_says_that_the_rollout_goes_on() {
 fn a_pool_with_nodes_is_asked_about_before_it_is_archived() {
     let control = Control::start();
     control.ready_for_rollouts();
-    let archive = ["pools", "archive", "edge", "--force"];
+    let archive = ["pools", "archive", "edge"];
     let question = "Archive the pool edge with 3 nodes in it?";
     for (keys, code, state) in [("n", 1, "active"), ("y", 0, "archived")] {
         let mut asked = Terminal::start(control.command(&archive), WIDE);

@@ -139,9 +139,6 @@ fn refusal_hint(refusal: &Refusal) -> Option<String> {
         )),
         Code::Conflict => detail("rolloutId")
             .map(|id| format!("`better-compute rollouts get {}` shows it", printable(id))),
-        Code::InvalidState if refusal.method == "pools/archive" => Some(
-            "`better-compute nodes list --pool POOL` shows them; --force archives it all the same".to_owned(),
-        ),
         Code::Internal => (!said.contains("log"))
             .then(|| "control's log says more, under the request's id".to_owned()),
         Code::Unavailable => Some(

@@ -5,9 +5,7 @@ use rcgen::{CertificateParams, KeyPair};
 
 use super::{JoinError, create_token, join};
 use crate::{
-    api::fleet::{
-        ArchivePool, CreateJoinToken, CreatePool, JoinNode, JoinedNode, OnePool, PoolPolicy,
-    },
+    api::fleet::{CreateJoinToken, CreatePool, JoinNode, JoinedNode, OnePool, PoolPolicy},
     clock::Moment,
     db::{Db, query, query_scalar, tests::fresh},
     fleet::{
@@ -171,10 +169,9 @@ async fn a_token_that_is_over_lets_nobody_in() {
     let refused = site.join(&revoked, &node).await;
     assert!(matches!(refused, Err(JoinError::Revoked)), "{refused:?}");
     let known = site.token(1).await;
-    let archive = ArchivePool {
+    let archive = OnePool {
         tenant_id: site.pool.tenant_id.clone(),
         pool_id: site.pool.pool_id.clone(),
-        force: false,
     };
     pool::archive(&site.db, "alice", &archive, NOW)
         .await

@@ -223,12 +223,6 @@ impl House {
             ("pools/update", renamed(&pool, "x"), "NOT_FOUND", json!({})),
             ("pools/get", one(&pool), "NOT_FOUND", json!({})),
             ("pools/archive", one(&pool), "NOT_FOUND", json!({})),
-            (
-                "pools/archive",
-                one(&self.pool),
-                "INVALID_STATE",
-                json!({ "nodes": 1 }),
-            ),
             ("pools/unarchive", one(&pool), "NOT_FOUND", json!({})),
             ("pools/unarchive", one(&self.archived), "CONFLICT", taken()),
             ("joinTokens/create", join(&pool), "NOT_FOUND", json!({})),

@@ -67,7 +67,7 @@ pub(super) async fn run(house: &mut House, round: u64, rng: &mut StdRng) -> Resu
         }
         if let Some(pool) = extra.as_ref().filter(|_| step >= 3 && !archived) {
             // Where nobody answers just now, in the next step.
-            let archive = json!({ "poolId": pool, "force": true });
+            let archive = json!({ "poolId": pool });
             let answer = house.caller.call(step % 2, "pools/archive", archive).await;
             archived = matches!(answer, Answer::Done(_));
             struck.calls += 1;
@@ -182,7 +182,7 @@ async fn operate(house: &mut House, struck: &mut Struck, rng: &mut StdRng) -> Re
 /// Ends what takes places beside the rollout, whoever has heard of it.
 async fn calm(house: &mut House, extra: Option<String>) -> Result<()> {
     if let Some(pool) = &extra {
-        let archive = json!({ "poolId": pool, "force": true });
+        let archive = json!({ "poolId": pool });
         house.caller.insist("pools/archive", archive).await?;
     }
     let open = "SELECT id FROM workflows WHERE finished_at IS NULL";
