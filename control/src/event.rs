@@ -6,5 +6,6 @@ pub(crate) mod kinds;
 pub(crate) mod news;
 pub(crate) mod outbox;
 pub(crate) mod read;
+pub(crate) mod sight;
 pub(crate) mod watch;
 pub(crate) mod webhook;

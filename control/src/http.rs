@@ -24,6 +24,7 @@ mod pools;
 mod quota;
 mod releases;
 mod rollouts;
+pub(crate) mod sight;
 mod status;
 mod tokens;
 mod webhooks;

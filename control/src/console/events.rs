@@ -16,6 +16,7 @@ use crate::{
     api::{error::ErrorObject, event::Event},
     clock::Moment,
     event::{filter::Filter, read::Scope},
+    http::sight::Wish,
 };
 
 /// Events that are looked through.
@@ -78,7 +79,6 @@ pub(super) async fn page(
     Address(tenant): Address<TenantId>,
     Asked(asked): Asked,
 ) -> Result<Response, Failure> {
-    let reader = operator.reader(&tenant).await?;
     let page = Page::new(&operator, &tenant, Section::Events, "Events").await?;
     let kind = asked.text("kind");
     let chosen = KINDS.iter().find(|(value, _)| *value == kind);
@@ -88,14 +88,20 @@ pub(super) async fn page(
         .collect();
     let filter = Filter::parse(&types).map_err(|error| ErrorObject::invalid("kind", error))?;
     let about = asked.text("about").to_owned();
+    let wish = Wish {
+        tenant: &tenant,
+        filter: &filter,
+        subject: (!about.is_empty()).then_some(about.as_str()),
+    };
+    let sight = operator.sight(wish).await?;
     let scope = Scope {
         tenant,
         filter,
         subject: (!about.is_empty()).then(|| about.clone()),
-        reader,
+        sight,
     };
     let found = scope.newest(&operator.app().services.db, LOOKED_AT).await;
-    let mut found = found.map_err(|error| ErrorObject::internal(&error))?.events;
+    let mut found = found.map_err(ErrorObject::from)?.events;
     let events = found.split_off(found.len().saturating_sub(SHOWN));
     Ok(html(&EventsPage {
         kinds: KINDS

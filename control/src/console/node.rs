@@ -26,6 +26,7 @@ use crate::{
     clock::Moment,
     event::{filter::Filter, read::Scope},
     fleet::{node, pool},
+    http::sight::Wish,
     rollout::{
         board::{self, Chapter},
         service,
@@ -203,14 +204,21 @@ async fn happened(
     (tenant, node): (&TenantId, &NodeId),
     now: Moment,
 ) -> Result<Vec<EventView>, Failure> {
+    let (filter, subject) = (Filter::default(), format!("node/{node}"));
+    let wish = Wish {
+        tenant,
+        filter: &filter,
+        subject: Some(&subject),
+    };
+    let sight = operator.sight(wish).await?;
     let scope = Scope {
         tenant: tenant.clone(),
-        filter: Filter::default(),
-        subject: Some(format!("node/{node}")),
-        reader: operator.reader(tenant).await?,
+        filter,
+        subject: Some(subject),
+        sight,
     };
     let page = scope.newest(&operator.app().services.db, EVENTS).await;
-    let page = page.map_err(|error| ErrorObject::internal(&error))?;
+    let page = page.map_err(ErrorObject::from)?;
     let mut views = events::views(page.events, now);
     // Whose page it is stands above them.
     for view in &mut views {

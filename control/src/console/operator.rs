@@ -7,7 +7,6 @@ use axum::{
     extract::{FromRequest, FromRequestParts, Path, Request},
     http::{HeaderMap, header, request::Parts},
 };
-use bc_protocol::id::TenantId;
 use http_body_util::{BodyExt as _, Limited};
 use serde::de::DeserializeOwned;
 
@@ -24,8 +23,11 @@ use crate::{
     },
     api::error::{Code, ErrorObject},
     clock::Moment,
-    event::read::Reader,
-    http::Shared,
+    event::sight::Sight,
+    http::{
+        Shared,
+        sight::{Wish, sight},
+    },
 };
 
 /// What the browser keeps. Its prefix has the browser see to it that it came from this host, over TLS, for every path:
@@ -71,15 +73,9 @@ impl Operator {
         Ok(asked.await?)
     }
 
-    /// As whom he reads a tenant's events.
-    pub(super) async fn reader(&self, tenant: &TenantId) -> Result<Reader, ErrorObject> {
-        let admin = self.may(Action::TenantAdmin, Resource::Tenant(tenant));
-        if admin.await.is_ok() {
-            return Ok(Reader::Administrator);
-        }
-        self.may(Action::PoolRead, Resource::Pool(tenant, None))
-            .await?;
-        Ok(Reader::Member)
+    /// What he sees of events.
+    pub(super) async fn sight(&self, wish: Wish<'_>) -> Result<Sight, ErrorObject> {
+        sight(&self.app, &self.session.subject, wish).await
     }
 
     /// Whether he is still signed in and may still look: for connections that last.

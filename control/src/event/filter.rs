@@ -12,9 +12,6 @@ pub(crate) const TYPES_MAX: usize = 50;
 /// No type is longer.
 const TYPE_CHARS_MAX: usize = 64;
 
-/// What only a tenant's administrators see: who may do what, and where events go.
-const ADMINISTRATION: [&str; 3] = ["token.", "join-token.", "webhook."];
-
 /// The types that somebody wants; all where there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filter {
@@ -115,14 +112,9 @@ fn is_type(text: &str) -> bool {
     text.len() <= TYPE_CHARS_MAX && is_word(group) && (what == "*" || is_word(what))
 }
 
-/// Whether only the tenant's administrators see events of this type.
-pub(crate) fn is_administration(kind: &str) -> bool {
-    ADMINISTRATION.iter().any(|start| kind.starts_with(start))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Filter, is_administration};
+    use super::Filter;
 
     fn filter(types: &[&str]) -> Option<Filter> {
         let types: Vec<String> = types.iter().map(|&text| text.to_owned()).collect();
@@ -178,11 +170,5 @@ mod tests {
         let some = filter(&["pool.*"]).unwrap().and("webhook.test");
         assert!(some.wants("webhook.test") && some.wants("pool.created"));
         assert!(Filter::default().and("webhook.test").wants("pool.created"));
-    }
-
-    #[test]
-    fn join_tokens_are_for_administrators_and_joins_are_not() {
-        assert!(is_administration("join-token.created") && is_administration("token.revoked"));
-        assert!(!is_administration("node.joined"));
     }
 }

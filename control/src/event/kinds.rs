@@ -48,6 +48,11 @@ const KINDS: [&str; 38] = [
     "workflow.updated",
 ];
 
+/// All of them.
+pub(super) fn all() -> impl Iterator<Item = &'static str> {
+    KINDS.into_iter()
+}
+
 /// Whether some event has a type for which this holds.
 pub(super) fn any(holds: impl Fn(&str) -> bool) -> bool {
     KINDS.into_iter().any(holds)

@@ -5,7 +5,10 @@
 
 use bc_protocol::id::TenantId;
 
-use super::filter::{Filter, is_administration};
+use super::{
+    filter::Filter,
+    sight::{Judge, ReadError, Seen, Sight},
+};
 use crate::{
     api::event::Event,
     db::{
@@ -24,17 +27,8 @@ pub(crate) struct Scope {
     pub filter: Filter,
     /// About what.
     pub subject: Option<String>,
-    /// Who reads.
-    pub reader: Reader,
-}
-
-/// Who reads events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reader {
-    /// Somebody who may look at the tenant's pools.
-    Member,
-    /// Somebody who may also see who may do what.
-    Administrator,
+    /// What of them whoever reads may see.
+    pub sight: Sight,
 }
 
 /// A piece of the sequence.
@@ -64,17 +58,13 @@ fn looks(rows: u32) -> impl Iterator<Item = u32> {
 
 impl Scope {
     /// The next `rows` events behind a position that the scope wants; fewer where it would have to look at too many others.
-    pub(crate) async fn after(
-        &self,
-        db: &Db,
-        position: u64,
-        rows: u32,
-    ) -> Result<Page, sqlx::Error> {
+    pub(crate) async fn after(&self, db: &Db, position: u64, rows: u32) -> Result<Page, ReadError> {
         let mut page = Page {
             events: Vec::new(),
             next: position,
             is_full: true,
         };
+        let mut judge = Judge::new(&self.sight);
         for size in looks(rows) {
             let found = query(
                 "SELECT * FROM events WHERE tenant = $1 AND position > $2 ORDER BY position LIMIT $3",
@@ -84,14 +74,17 @@ impl Scope {
             .bind(size)
             .fetch_all(db.reader())
             .await?;
+            judge.learn(db, &found).await?;
             for row in &found {
                 if page.has(rows) {
                     return Ok(page);
                 }
-                page.next = number(row, "position")?;
-                if self.wants(row)? {
-                    page.events.push(read(row)?);
+                match self.wants(row, &mut judge).await? {
+                    Seen::Yes => page.events.push(read(row)?),
+                    Seen::No => {}
+                    Seen::Unasked => return Ok(page),
                 }
+                page.next = number(row, "position")?;
             }
             if u32::try_from(found.len()).is_ok_and(|found| found < size) {
                 page.is_full = false;
@@ -106,12 +99,13 @@ impl Scope {
 
     /// The newest `rows` events that the scope wants, oldest of them first; fewer where it would have to look at too many
     /// others.
-    pub(crate) async fn newest(&self, db: &Db, rows: u32) -> Result<Page, sqlx::Error> {
+    pub(crate) async fn newest(&self, db: &Db, rows: u32) -> Result<Page, ReadError> {
         let mut page = Page {
             events: Vec::new(),
             next: 0,
             is_full: false,
         };
+        let mut judge = Judge::new(&self.sight);
         let mut before = i64::MAX;
         for size in looks(rows) {
             let found = query(
@@ -124,12 +118,21 @@ impl Scope {
             .bind(size)
             .fetch_all(db.reader())
             .await?;
+            judge.learn(db, &found).await?;
             for row in &found {
+                if page.has(rows) {
+                    break;
+                }
                 let position = number(row, "position")?;
                 page.next = page.next.max(position);
                 before = signed(position);
-                if self.wants(row)? && !page.has(rows) {
-                    page.events.push(read(row)?);
+                match self.wants(row, &mut judge).await? {
+                    Seen::Yes => page.events.push(read(row)?),
+                    Seen::No => {}
+                    Seen::Unasked => {
+                        page.events.reverse();
+                        return Ok(page);
+                    }
                 }
             }
             if page.has(rows) || u32::try_from(found.len()).is_ok_and(|found| found < size) {
@@ -140,15 +143,14 @@ impl Scope {
         Ok(page)
     }
 
-    fn wants(&self, row: &Row) -> Result<bool, sqlx::Error> {
+    async fn wants(&self, row: &Row, judge: &mut Judge<'_>) -> Result<Seen, ReadError> {
         let kind: &str = row.try_get("type")?;
         let subject: &str = row.try_get("subject")?;
         let about = self.subject.as_ref().is_none_or(|wanted| wanted == subject);
-        let may = match self.reader {
-            Reader::Administrator => true,
-            Reader::Member => !is_administration(kind),
-        };
-        Ok(about && may && self.filter.wants(kind))
+        if !about || !self.filter.wants(kind) {
+            return Ok(Seen::No);
+        }
+        judge.sees(kind, subject).await
     }
 }
 
@@ -185,21 +187,28 @@ pub(crate) fn read(row: &Row) -> Result<Event, sqlx::Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Filter, Reader, Scope, newest_position};
+    use super::{Filter, Scope, Sight, newest_position};
     use crate::{
         clock::Moment,
         db::{Db, tests::fresh},
-        event::outbox::{Draft, publish},
+        event::{
+            outbox::{Draft, publish},
+            sight::Kin,
+        },
     };
 
-    fn scope(tenant: &str, types: &[&str], reader: Reader) -> Scope {
+    fn scope(tenant: &str, types: &[&str], sight: Sight) -> Scope {
         let types: Vec<String> = types.iter().map(|&text| text.to_owned()).collect();
         Scope {
             tenant: tenant.parse().unwrap(),
             filter: Filter::parse(&types).unwrap(),
             subject: None,
-            reader,
+            sight,
         }
+    }
+
+    fn member() -> Sight {
+        Sight::of([Kin::Pool].into(), None)
     }
 
     async fn happens(db: &Db, tenant: &str, kinds: &[&'static str]) {
@@ -225,15 +234,15 @@ mod tests {
         happens(&db, "acme", &["node.online", "token.created"]).await;
         happens(&db, "other", &["node.online"; 3]).await;
         happens(&db, "acme", &["node.offline"]).await;
-        let all = scope("acme", &[], Reader::Administrator);
+        let all = scope("acme", &[], Sight::everything());
         let page = all.after(&db, 0, 2).await.unwrap();
         assert_eq!((page.events.len(), page.next, page.is_full), (2, 2, true));
         let page = all.after(&db, page.next, 2).await.unwrap();
         assert_eq!((page.events.len(), page.next, page.is_full), (1, 6, false));
         assert_eq!(page.events[0].kind, "node.offline");
-        let member = scope("acme", &[], Reader::Member);
+        let member = scope("acme", &[], member());
         assert_eq!(member.after(&db, 0, 10).await.unwrap().events.len(), 2);
-        let some = scope("acme", &["token.*"], Reader::Administrator);
+        let some = scope("acme", &["token.*"], Sight::everything());
         let page = some.after(&db, 0, 10).await.unwrap();
         assert_eq!((page.events.len(), page.next), (1, 6));
         // As many as are asked for, though others lie between.

@@ -40,6 +40,16 @@ impl<P: Permit> Caller<P> {
         &self.subject.name
     }
 
+    /// Whoever calls, as decisions take him.
+    pub(super) fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// What the service can do.
+    pub(super) fn app(&self) -> &Shared {
+        &self.app
+    }
+
     /// Whether the token is still the one that it was: for connections that last.
     pub(super) async fn is_still_known(&self) -> bool {
         let subject = token::authenticate(&self.app.services.db, &self.token, Moment::now()).await;

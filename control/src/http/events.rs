@@ -14,16 +14,23 @@ use axum::{
 
 use bc_protocol::id::TenantId;
 
-use super::{Shared, caller::Caller, error::Refusal, input::Input, permit::EventRead};
+use super::{
+    Shared,
+    caller::Caller,
+    error::Refusal,
+    input::Input,
+    permit::EventRead,
+    sight::{Wish, sight},
+};
 use crate::{
-    access::{action::Action, decide::Resource},
     api::{
         error::{Code, ErrorObject},
         event::{Events, ListEvents, WatchEvents},
     },
     event::{
         filter::Filter,
-        read::{self, Reader, Scope},
+        read::{self, Scope},
+        sight::Sight,
         watch::{Place, Watch},
     },
 };
@@ -44,20 +51,21 @@ pub(super) async fn list(
     caller: Caller<EventRead>,
     Input(request): Input<ListEvents>,
 ) -> Result<Json<Events>, Refusal> {
-    let reader = reader(&caller, &request.tenant_id).await?;
-    let limit = limit(request.limit)?;
+    let (filter, limit) = (filter(&request.types)?, limit(request.limit)?);
+    let about = (&request.tenant_id, &filter, request.subject.as_deref());
+    let sight = seen(&caller, about).await?;
     let scope = Scope {
         tenant: request.tenant_id,
-        filter: filter(&request.types)?,
+        filter,
         subject: request.subject,
-        reader,
+        sight,
     };
     let db = &app.services.db;
     let page = match request.after {
         Some(position) => scope.after(db, position, limit).await,
         None => scope.newest(db, limit).await,
     };
-    let page = page.map_err(|error| ErrorObject::internal(&error))?;
+    let page = page.map_err(ErrorObject::from)?;
     Ok(Json(Events {
         events: page.events,
         next: page.next,
@@ -71,8 +79,8 @@ pub(super) async fn watch(
     Input(request): Input<WatchEvents>,
 ) -> Result<Response, Refusal> {
     let tenant = request.tenant_id;
-    let reader = reader(&caller, &tenant).await?;
     let filter = filter(&request.types)?;
+    let sight = seen(&caller, (&tenant, &filter, request.subject.as_deref())).await?;
     let permit = Arc::clone(&app.watchers).try_acquire_owned().map_err(|_| {
         ErrorObject::new(
             Code::QuotaExceeded,
@@ -80,31 +88,34 @@ pub(super) async fn watch(
         )
         .with("retryAfterSeconds", HEARTBEAT.as_secs())
     })?;
+    let scope = Scope {
+        tenant,
+        filter,
+        subject: request.subject,
+        sight,
+    };
     let db = app.services.db.clone();
     // Before the position is read: what is committed in between is a hint that came.
     let reading = db.news().read();
     let position = match last_seen(&headers)?.or(request.after) {
         Some(position) => position,
-        None => newest(&db, &tenant)
+        None => newest(&db, &scope.tenant)
             .await
             .map_err(|error| ErrorObject::internal(&error))?,
     };
-    let again = Arc::new((caller, tenant.clone()));
+    let again = Arc::new((caller, scope.clone()));
     let may = move || -> futures_util::future::BoxFuture<'static, bool> {
         let again = Arc::clone(&again);
         Box::pin(async move {
-            let (caller, tenant) = &*again;
-            caller.is_still_known().await && self::reader(caller, tenant).await == Ok(reader)
+            let (caller, scope) = &*again;
+            let about = (&scope.tenant, &scope.filter, scope.subject.as_deref());
+            let sees = |now: Sight| now == scope.sight;
+            caller.is_still_known().await && seen(caller, about).await.is_ok_and(sees)
         })
     };
     let watch = Watch {
         db,
-        scope: Scope {
-            tenant,
-            filter,
-            subject: request.subject,
-            reader,
-        },
+        scope,
         position,
         reading,
         stop: app.stop.clone(),
@@ -128,13 +139,17 @@ async fn newest(db: &crate::db::Db, tenant: &TenantId) -> Result<u64, sqlx::Erro
     read::newest_position(&mut conn, tenant).await
 }
 
-/// As whom the caller reads a tenant's events.
-async fn reader(caller: &Caller<EventRead>, tenant: &TenantId) -> Result<Reader, Refusal> {
-    let held = caller.may_one(|action| Resource::of_tenant(action, tenant));
-    match held.await? {
-        Action::TenantAdmin => Ok(Reader::Administrator),
-        Action::PoolRead | Action::PoolAdmin | Action::FleetAdmin => Ok(Reader::Member),
-    }
+/// What the caller sees of the events that he asks for.
+async fn seen(
+    caller: &Caller<EventRead>,
+    (tenant, filter, subject): (&TenantId, &Filter, Option<&str>),
+) -> Result<Sight, ErrorObject> {
+    let wish = Wish {
+        tenant,
+        filter,
+        subject,
+    };
+    sight(caller.app(), caller.subject(), wish).await
 }
 
 fn filter(types: &[String]) -> Result<Filter, ErrorObject> {

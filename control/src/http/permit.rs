@@ -39,9 +39,9 @@ impl Permit for TenantAdmin {
     const ANY_OF: &'static [Action] = &[Action::TenantAdmin];
 }
 
-/// Looking at a tenant's events. Who may do the first sees all of them.
+/// Looking at a tenant's events: each of these shows those about what it lets look at.
 pub(super) enum EventRead {}
 
 impl Permit for EventRead {
-    const ANY_OF: &'static [Action] = &[Action::TenantAdmin, Action::PoolRead];
+    const ANY_OF: &'static [Action] = &[Action::PoolRead, Action::FleetAdmin, Action::TenantAdmin];
 }

@@ -4,6 +4,7 @@ use axum::{Json, extract::State};
 
 use super::{
     Shared, caller::Caller, error::Refusal, events::limit, input::Input, permit::TenantAdmin,
+    sight::carried,
 };
 use crate::{
     access::decide::Resource,
@@ -12,7 +13,10 @@ use crate::{
         WebhookTest, Webhooks,
     },
     clock::Moment,
-    event::webhook,
+    event::{
+        filter::Filter,
+        webhook::{self, WebhookError},
+    },
 };
 
 pub(super) async fn create(
@@ -22,6 +26,9 @@ pub(super) async fn create(
 ) -> Result<Json<NewWebhook>, Refusal> {
     let tenant = Resource::Tenant(&request.tenant_id);
     caller.may(tenant).await?;
+    let asked = Filter::asked(&request.types).map_err(WebhookError::from)?;
+    let types = carried(&app, caller.subject(), (&request.tenant_id, &asked)).await?;
+    let request = CreateWebhook { types, ..request };
     let by = (caller.name(), Moment::now());
     let webhook = webhook::create(&app.services.db, &app.reach, by, &request).await?;
     Ok(Json(webhook))

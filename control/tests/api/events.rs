@@ -125,15 +125,59 @@ async fn what_operators_do_is_listed_with_who_did_it() {
 }
 
 #[tokio::test]
-async fn whoever_only_looks_at_pools_does_not_see_who_may_do_what() {
+async fn everybody_sees_what_happens_to_what_he_may_look_at() {
     let server = Server::start();
+    let freeze = json!({ "tenantId": "root", "reason": "a test" });
+    server.call("fleet/freeze", freeze).await;
     server.pool("edge").await;
-    let reader = server.token("root", &["compute:pool:read"]).await;
     let list = json!({ "tenantId": "root" });
-    let (_, seen) = server.call_as(&reader, "events/list", list.clone()).await;
-    assert_eq!(kinds(&seen), ["pool.created"]);
+    let (mut tokens, mut expected) = (Vec::new(), Vec::new());
+    for (permission, kinds) in [
+        ("compute:pool:read", vec!["pool.created"]),
+        ("compute:fleet:admin", vec!["fleet.frozen"]),
+        ("compute:tenant:admin", vec!["token.created"; 3]),
+    ] {
+        tokens.push(server.token("root", &[permission]).await);
+        expected.push(kinds);
+    }
+    for (token, expected) in tokens.iter().zip(expected) {
+        let (status, seen) = server.call_as(token, "events/list", list.clone()).await;
+        assert_eq!((status, kinds(&seen)), (200, expected), "{seen}");
+    }
     let all = server.call("events/list", list).await;
-    assert_eq!(kinds(&all), ["pool.created", "token.created"]);
+    let mut whole = vec!["fleet.frozen", "pool.created"];
+    whole.extend(["token.created"; 3]);
+    assert_eq!(kinds(&all), whole);
+    // What he may see nothing of he is refused, by type and by subject, with the permission that it takes.
+    let reader = &tokens[0];
+    for wish in [
+        json!({ "types": ["rollout.*", "release.registered"] }),
+        json!({ "subject": "fleet/root" }),
+        json!({ "subject": "rollout/x", "types": ["pool.*"] }),
+        json!({ "types": ["token.*"] }),
+        json!({ "types": ["join-token.*"] }),
+    ] {
+        let mut request = wish;
+        request["tenantId"] = json!("root");
+        for method in ["events/list", "events/watch"] {
+            let (status, error) = server.call_as(reader, method, request.clone()).await;
+            assert_eq!(
+                (status, &error["error"]["code"]),
+                (403, &json!("ACCESS_DENIED")),
+                "{request}: {error}"
+            );
+        }
+    }
+    // As many as he asks for, and positions that go on behind what is hidden from him.
+    let one = json!({ "tenantId": "root", "after": 0, "limit": 1 });
+    let (_, page) = server.call_as(reader, "events/list", one).await;
+    assert_eq!(
+        (kinds(&page), &page["next"]),
+        (vec!["pool.created"], &json!(2))
+    );
+    let rest = json!({ "tenantId": "root", "after": 2 });
+    let (_, page) = server.call_as(reader, "events/list", rest).await;
+    assert_eq!((kinds(&page), &page["next"]), (vec![], &json!(5)));
     let acme = server.token("acme", &["compute:pool:read"]).await;
     let (_, none) = server
         .call_as(&acme, "events/list", json!({ "tenantId": "acme" }))
@@ -143,6 +187,28 @@ async fn whoever_only_looks_at_pools_does_not_see_who_may_do_what() {
         .call_as(&acme, "events/list", json!({ "tenantId": "root" }))
         .await;
     assert_eq!(status, 403);
+}
+
+#[tokio::test]
+async fn a_watch_passes_over_what_its_reader_may_not_look_at() {
+    let server = Server::start();
+    let reader = server.token("root", &["compute:pool:read"]).await;
+    let all = json!({ "tenantId": "root", "after": 0 });
+    let mut watch = Watch::open(&server, &reader, all.clone(), None).await;
+    server.pool("one").await;
+    let freeze = json!({ "tenantId": "root", "reason": "a test" });
+    server.call("fleet/freeze", freeze).await;
+    server.pool("two").await;
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let (id, event) = watch.next().await.unwrap();
+        assert_eq!(event["type"], "pool.created");
+        ids.push(id);
+    }
+    assert_eq!(ids, ["2", "4"]);
+    // Whoever comes again gets what he has not had.
+    let mut again = Watch::open(&server, &reader, all, Some("2")).await;
+    assert_eq!(again.next().await.unwrap().0, "4");
 }
 
 #[tokio::test]

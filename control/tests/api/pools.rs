@@ -89,3 +89,69 @@ async fn who_administers_one_pool_has_its_nodes_and_no_others() {
         assert_eq!(status, 403, "{method}: {answer}");
     }
 }
+
+fn subjects(answer: &Value) -> Vec<(&str, &str)> {
+    let events = answer["events"].as_array().unwrap();
+    events
+        .iter()
+        .map(|event| {
+            (
+                event["type"].as_str().unwrap(),
+                event["subject"].as_str().unwrap(),
+            )
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn events_are_seen_pool_by_pool() {
+    let (server, bobs) = start().await;
+    let (mine, other) = (server.pool("mine").await, server.pool("other").await);
+    let bob = server.token("root", &["compute:pool:admin"]).await;
+    let list = json!({ "tenantId": "root", "after": 0 });
+    // Whoever has no pool is refused.
+    let (status, error) = server.call_as(&bob, "events/list", list.clone()).await;
+    assert_eq!(status, 403, "{error}");
+    mine.clone_into(&mut bobs.lock().unwrap());
+    let mut nodes = Vec::new();
+    for pool in [&other, &mine] {
+        let token = join_token(&server, pool, 1, 60.0).await;
+        nodes.push(joined(&server, &token).await);
+    }
+    let (status, seen) = server.call_as(&bob, "events/list", list.clone()).await;
+    assert_eq!(status, 200, "{seen}");
+    let told = subjects(&seen);
+    let kinds: Vec<&str> = told.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, ["pool.created", "join-token.created", "node.joined"]);
+    assert_eq!(told[0].1, format!("pool/{mine}"));
+    assert_eq!(told[2].1, format!("node/{}", nodes[1]));
+    // One thing of his, and one that is not.
+    for (node, expected) in [(&nodes[1], 200), (&nodes[0], 403)] {
+        let about = json!({ "tenantId": "root", "subject": format!("node/{node}") });
+        let (status, answer) = server.call_as(&bob, "events/list", about).await;
+        assert_eq!(status, expected, "{answer}");
+    }
+    // More pools than are asked about for one page: he goes on where it ended, and misses nothing of his.
+    for number in 0..40 {
+        server.pool(&format!("pool {number}")).await;
+    }
+    let last = server.pool("last").await;
+    last.clone_into(&mut bobs.lock().unwrap());
+    let (mut after, mut found) = (0, Vec::new());
+    for _ in 0..10 {
+        let page = json!({ "tenantId": "root", "after": after });
+        let (status, page) = server.call_as(&bob, "events/list", page).await;
+        assert_eq!(status, 200, "{page}");
+        let next = page["next"].as_u64().unwrap();
+        found.extend(
+            subjects(&page)
+                .iter()
+                .map(|(_, subject)| (*subject).to_owned()),
+        );
+        if next == after {
+            break;
+        }
+        after = next;
+    }
+    assert_eq!(found, [format!("pool/{last}")]);
+}

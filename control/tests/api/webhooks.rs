@@ -378,3 +378,41 @@ async fn nothing_is_sent_into_a_network_that_nobody_has_named() {
         "expected a public address, found one of an internal network, which webhooks.allow_networks in control.toml admits"
     );
 }
+
+/// A webhook carries what its maker may see: by the types that he asks for, or else by all that he sees.
+#[tokio::test]
+async fn a_webhook_carries_what_its_maker_may_see() {
+    let server = start();
+    let receiver = Receiver::start(good).await;
+    let clerk = server
+        .token("root", &["compute:tenant:admin", "compute:pool:read"])
+        .await;
+    let wish = |types: Value| json!({ "tenantId": "root", "url": receiver.url, "types": types });
+    for types in [json!(["rollout.*"]), json!(["node.*", "gateway.created"])] {
+        let (status, error) = server.call_as(&clerk, "webhooks/create", wish(types)).await;
+        assert_eq!(
+            (status, &error["error"]["code"]),
+            (403, &json!("ACCESS_DENIED")),
+            "{error}"
+        );
+    }
+    let (status, _) = server
+        .call_as(&clerk, "webhooks/create", wish(json!([])))
+        .await;
+    assert_eq!(status, 200);
+    let list = json!({ "tenantId": "root" });
+    let listed = server.call("webhooks/list", list).await;
+    assert_eq!(
+        listed["webhooks"][0]["types"],
+        json!(["command.*", "node.*", "pool.*", "token.*", "webhook.*"])
+    );
+    let freeze = json!({ "tenantId": "root", "reason": "a test" });
+    server.call("fleet/freeze", freeze).await;
+    server.pool("edge").await;
+    let messages = receiver.wait(2).await;
+    let kinds: Vec<Value> = messages
+        .iter()
+        .map(|(_, body)| serde_json::from_slice::<Value>(body).unwrap()["type"].clone())
+        .collect();
+    assert_eq!(kinds, ["webhook.created", "pool.created"]);
+}

@@ -18,6 +18,7 @@ use crate::{
     api::event::DeliveryState,
     clock::{Moment, Stopwatch},
     db::Db,
+    event::sight::ReadError,
     metrics::{Delivered, Metrics},
 };
 
@@ -96,7 +97,7 @@ async fn round(
     shared: &Arc<Shared>,
     busy: &mut BTreeSet<WebhookId>,
     senders: &mut JoinSet<WebhookId>,
-) -> Result<(), sqlx::Error> {
+) -> Result<(), ReadError> {
     while queue::fan_out(&shared.db, Moment::now()).await? {}
     for webhook in queue::due(&shared.db, Moment::now()).await? {
         if busy.len() >= SENDERS_MAX {

@@ -20,7 +20,8 @@ use crate::{
     },
     event::{
         kinds::WEBHOOK_TEST,
-        read::{Reader, Scope, read},
+        read::{Scope, read},
+        sight::{ReadError, Sight},
     },
 };
 
@@ -34,7 +35,7 @@ const LOST_AFTER: Duration = Duration::from_secs(60);
 const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Makes deliveries of what has happened. Gives whether there is more to do.
-pub(super) async fn fan_out(db: &Db, now: Moment) -> Result<bool, sqlx::Error> {
+pub(super) async fn fan_out(db: &Db, now: Moment) -> Result<bool, ReadError> {
     let webhooks = query("SELECT * FROM webhooks WHERE deleted_at IS NULL ORDER BY id")
         .fetch_all(db.reader())
         .await?;
@@ -45,13 +46,13 @@ pub(super) async fn fan_out(db: &Db, now: Moment) -> Result<bool, sqlx::Error> {
     Ok(more)
 }
 
-async fn fan_out_to(db: &Db, webhook: &Row, now: Moment) -> Result<bool, sqlx::Error> {
+async fn fan_out_to(db: &Db, webhook: &Row, now: Moment) -> Result<bool, ReadError> {
     let id: WebhookId = parsed(webhook, "id")?;
     let scope = Scope {
         tenant: parsed::<TenantId>(webhook, "tenant")?,
         filter: filter_of(webhook)?.and(WEBHOOK_TEST),
         subject: None,
-        reader: Reader::Administrator,
+        sight: Sight::everything(),
     };
     let position = number(webhook, "position")?;
     let page = scope.after(db, position, ROWS_MAX).await?;
