@@ -10,7 +10,7 @@ use bc_protocol::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::words;
+use super::{freeze::Frozen, words};
 use crate::clock::Moment;
 
 /// `rollouts.create`
@@ -298,6 +298,12 @@ pub(crate) struct Rollout {
     /// Why it had paused when it was aborted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_reason: Option<String>,
+    /// Why nothing starts in the whole tenant; absent where nodes may start, and once the rollout has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<Frozen>,
+    /// Until when the open wave rests; only `rollouts.get` gives it, and only while it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soaks_until: Option<Moment>,
     /// Cumulative percentages.
     #[schema(value_type = Vec<words::Percent>)]
     pub waves: Vec<Percent>,

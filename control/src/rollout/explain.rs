@@ -39,6 +39,17 @@ pub(crate) struct Case<'a> {
     pub users: &'a [User],
     /// The node.
     pub node: &'a Node,
+    /// Which nodes it was made for.
+    pub reach: Reach,
+}
+
+/// Which nodes a rollout was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// All that its pools had.
+    WholePools,
+    /// Some, by their ids or labels: nothing of it is tried again later.
+    Narrowed,
 }
 
 /// A node's part in a rollout.
@@ -228,10 +239,14 @@ impl Case<'_> {
         );
         let settled = all.saturating_sub(left);
         let (number, waves) = (wave.saturating_add(1), taken(self.waves));
-        let text = format!(
-            "it waits for wave {number} of {waves}: wave {} is open, and {settled} of its {all} nodes have settled",
-            self.head.wave.saturating_add(1)
-        );
+        let current = self.head.wave.saturating_add(1);
+        let stands = match left {
+            0 => format!("wave {current} has settled"),
+            _ => {
+                format!("wave {current} is open, and {settled} of its {all} nodes have settled")
+            }
+        };
+        let text = format!("it waits for wave {number} of {waves}: {stands}");
         let code = match self.head.state {
             RolloutState::Running => "wave",
             RolloutState::Paused | RolloutState::Completed | RolloutState::Aborted => {
@@ -298,9 +313,12 @@ impl Case<'_> {
 
     /// What brings a failed node another try. It gets none by itself.
     fn once_more(self) -> &'static str {
-        match self.head.state {
-            RolloutState::Completed => "; rollouts retry tries it again",
-            RolloutState::Running | RolloutState::Paused | RolloutState::Aborted => "",
+        match (self.head.state, self.reach) {
+            (RolloutState::Completed, Reach::WholePools) => "; rollouts retry tries it again",
+            (RolloutState::Completed, Reach::Narrowed) | (RolloutState::Aborted, _) => {
+                "; only another rollout tries it again"
+            }
+            (RolloutState::Running | RolloutState::Paused, _) => "",
         }
     }
 

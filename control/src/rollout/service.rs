@@ -185,7 +185,13 @@ pub(crate) async fn list(
     request: ListRollouts,
 ) -> Result<Rollouts, RolloutError> {
     let mut tx = services.db.reader().begin().await?;
-    let rollouts = store::read::newest(&mut tx, &request.tenant_id).await?;
+    let mut rollouts = store::read::newest(&mut tx, &request.tenant_id).await?;
+    let word = store::freeze::read(&mut tx, &request.tenant_id).await?;
+    if let Some(word) = word.map(freeze::frozen) {
+        for rollout in rollouts.iter_mut().filter(|one| !board::has_ended(one)) {
+            rollout.frozen = Some(word.clone());
+        }
+    }
     Ok(Rollouts { rollouts })
 }
 
@@ -196,6 +202,10 @@ pub(crate) async fn get(services: &Services, request: OneRollout) -> Result<Roll
     let mut rollout = store::read::one(&mut tx, &request.tenant_id, &request.rollout_id)
         .await?
         .ok_or_else(|| RolloutError::no_rollout(&request.rollout_id))?;
+    freeze::mark(&mut tx, &request.tenant_id, &mut rollout).await?;
+    let settled_at = store::board::settled_at(&mut tx, &request.rollout_id).await?;
+    let soaks_until = settled_at.and_then(|at| board::soaks_until(&rollout, at));
+    rollout.soaks_until = soaks_until.filter(|until| *until > Moment::now());
     rollout.node_list = Some(store::read::nodes(&mut tx, &request.rollout_id).await?);
     rollout.late_nodes = Some(store::late::listed(&mut tx, &request.rollout_id).await?);
     Ok(rollout)
@@ -279,9 +289,10 @@ async fn call_once(
             state: ended.state,
         })?;
     store::apply::apply(&mut tx, &snapshot, &plan).await?;
-    let rollout = store::read::one(&mut tx, tenant, id)
+    let mut rollout = store::read::one(&mut tx, tenant, id)
         .await?
         .ok_or_else(|| RolloutError::no_rollout(id))?;
+    freeze::mark(&mut tx, tenant, &mut rollout).await?;
     tx.commit().await?;
     tell(id, &plan.events);
     services.tell_stale(plan.stale);

@@ -5,7 +5,7 @@ use bc_protocol::{
     sequence::Sequence,
 };
 
-use super::{Absence, Account, Case, Part, User, explain};
+use super::{Absence, Account, Case, Part, Reach, User, explain};
 use crate::{
     api::rollout::{RolloutState, RowCounts, RowState},
     clock::Moment,
@@ -49,6 +49,7 @@ struct Given {
     freeze: Option<Freeze>,
     state: RolloutState,
     node: Node,
+    reach: Reach,
 }
 
 impl Given {
@@ -59,6 +60,7 @@ impl Given {
             freeze: None,
             state: RolloutState::Running,
             node: node(),
+            reach: Reach::WholePools,
         }
     }
 
@@ -121,6 +123,7 @@ fn check(given: &Given, code: &str, sentence: &str) {
         hold: given.hold.as_ref(),
         users: &users,
         node: &given.node,
+        reach: given.reach,
     });
     let mut said = answer.sentence;
     for user in &users {
@@ -336,5 +339,14 @@ fn a_node_that_failed_gets_another_try_when_somebody_says_so() {
         &given,
         "threshold",
         "upgrading to 1.1.0 failed: threshold; rollouts retry tries it again",
+    );
+    let narrowed = Given {
+        reach: Reach::Narrowed,
+        ..given
+    };
+    check(
+        &narrowed,
+        "threshold",
+        "upgrading to 1.1.0 failed: threshold; only another rollout tries it again",
     );
 }

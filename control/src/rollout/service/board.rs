@@ -104,7 +104,7 @@ pub(crate) async fn board(
     let freeze = store::freeze::read(&mut conn, tenant).await?;
     Ok(Board {
         frozen: freeze.map(frozen),
-        soaks_until: settled_at.and_then(|at| soaks_until(&rollout, &waves, at)),
+        soaks_until: settled_at.and_then(|at| soaks_until(&rollout, at)),
         waiting,
         budgets: store::board::budgets(&mut conn, id).await?,
         causes: store::board::causes(&mut conn, id).await?,
@@ -114,14 +114,18 @@ pub(crate) async fn board(
 }
 
 /// The last wave does not rest, and a rollout that has ended neither.
-fn soaks_until(rollout: &Rollout, waves: &[Wave], settled_at: Moment) -> Option<Moment> {
-    let is_last = usize::try_from(rollout.wave).ok()?.saturating_add(1) >= waves.len();
-    let has_ended = match rollout.state {
+pub(super) fn soaks_until(rollout: &Rollout, settled_at: Moment) -> Option<Moment> {
+    let is_last = usize::try_from(rollout.wave).ok()?.saturating_add(1) >= rollout.waves.len();
+    let soak = std::time::Duration::try_from_secs_f64(rollout.soak_seconds).ok()?;
+    (!is_last && !has_ended(rollout)).then(|| settled_at.plus(soak))
+}
+
+/// Whether nothing more starts in it, whatever happens.
+pub(super) fn has_ended(rollout: &Rollout) -> bool {
+    match rollout.state {
         RolloutState::Running | RolloutState::Paused => false,
         RolloutState::Completed | RolloutState::Aborted => true,
-    };
-    let soak = std::time::Duration::try_from_secs_f64(rollout.soak_seconds).ok()?;
-    (!is_last && !has_ended).then(|| settled_at.plus(soak))
+    }
 }
 
 /// What the next pass would hold back, by reason: first what holds for the whole rollout.

@@ -7,6 +7,7 @@ use bc_protocol::id::{PoolId, RolloutId, TenantId};
 use super::{
     RolloutError, Services,
     check::{self, Checked},
+    freeze,
 };
 use crate::{
     api::rollout::{CreateRollout, Rollout},
@@ -198,7 +199,9 @@ async fn answer(
     request: &CreateRollout,
     id: &RolloutId,
 ) -> Result<Rollout, RolloutError> {
-    store::read::one(tx, &request.tenant_id, id)
+    let mut rollout = store::read::one(tx, &request.tenant_id, id)
         .await?
-        .ok_or_else(|| RolloutError::no_rollout(id))
+        .ok_or_else(|| RolloutError::no_rollout(id))?;
+    freeze::mark(tx, &request.tenant_id, &mut rollout).await?;
+    Ok(rollout)
 }

@@ -1,6 +1,6 @@
 //! `rollouts.explain`
 
-use bc_protocol::id::NodeId;
+use bc_protocol::id::{NodeId, RolloutId};
 
 use super::{RolloutError, Services};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     clock::Moment,
     db::Conn,
     rollout::{
-        explain::{self, Absence, Case, Part},
+        explain::{self, Absence, Case, Part, Reach},
         hold::Hold,
         late::{self, Lateness},
         plan::{Held, plan},
@@ -60,6 +60,7 @@ pub(crate) async fn explain(
         hold: hold.as_ref(),
         users: &users,
         node: &subject.node,
+        reach: reach(&mut conn, id).await?,
     });
     Ok(Explanation {
         rollout_id: request.rollout_id,
@@ -87,6 +88,14 @@ async fn ask_about(
     snapshot.pending.extend(waiting);
     snapshot.pending.sort_by_key(|waiting| waiting.row.place);
     Ok(())
+}
+
+async fn reach(conn: &mut Conn, id: &RolloutId) -> Result<Reach, RolloutError> {
+    Ok(if store::retry::is_narrowed(conn, id).await? {
+        Reach::Narrowed
+    } else {
+        Reach::WholePools
+    })
 }
 
 fn state(part: &Part) -> Option<RowState> {

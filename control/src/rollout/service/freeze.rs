@@ -3,11 +3,14 @@
 use bc_protocol::id::TenantId;
 use serde_json::json;
 
-use super::{RolloutError, Services, check};
+use super::{RolloutError, Services, board::has_ended, check};
 use crate::{
-    api::freeze::{Fleet, FreezeFleet, Frozen, OneFleet},
+    api::{
+        freeze::{Fleet, FreezeFleet, Frozen, OneFleet},
+        rollout::Rollout,
+    },
     clock::Moment,
-    db::contention::retried,
+    db::{Conn, contention::retried},
     event::outbox::{Draft, publish},
     rollout::{snapshot::Freeze, store},
 };
@@ -68,6 +71,18 @@ async fn change_once(
     tracing::info!(%tenant, actor, "{kind}");
     services.waker.wake();
     Ok(Fleet { frozen })
+}
+
+/// Says of a rollout that has not ended why nothing of it starts, if nothing in the tenant does.
+pub(super) async fn mark(
+    conn: &mut Conn,
+    tenant: &TenantId,
+    rollout: &mut Rollout,
+) -> Result<(), sqlx::Error> {
+    if !has_ended(rollout) {
+        rollout.frozen = store::freeze::read(conn, tenant).await?.map(frozen);
+    }
+    Ok(())
 }
 
 /// As the API gives it.

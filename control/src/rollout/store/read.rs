@@ -137,6 +137,8 @@ fn rollout(row: &Row, waves: Waves) -> Result<Rollout, sqlx::Error> {
         state: rollout_state(row)?,
         reason: row.try_get("reason")?,
         paused_reason: row.try_get("paused_reason")?,
+        frozen: None,
+        soaks_until: None,
         waves: waves.percents,
         wave: number(row, "wave")?,
         max_failure_ratio: share(row, "max_failure_ppm")?,
