@@ -31,6 +31,7 @@ mod join_tokens;
 mod limits;
 mod login;
 mod man;
+mod named;
 mod nodes;
 mod online;
 mod pools;
@@ -40,6 +41,8 @@ mod release;
 mod releases;
 mod rollouts;
 mod secret;
+#[cfg(test)]
+mod seen;
 mod settings;
 mod shares;
 mod sheet;

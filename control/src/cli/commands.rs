@@ -36,6 +36,8 @@ impl CommandsCommand {
 }
 
 impl View for Command {
+    const SCHEMA: Option<&'static str> = Some("Command");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         let mut fields = vec![
             ("id", Cell::new(&self.id)),
@@ -64,6 +66,8 @@ impl View for Command {
 }
 
 impl View for Commands {
+    const SCHEMA: Option<&'static str> = Some("Commands");
+
     fn sheet(&self, detail: Detail) -> Sheet {
         let brief = ["ID", "NODE", "KIND", "STATE", "CREATED", "MESSAGE"];
         let wide = ["KEY", "EXPIRES", "FINISHED"];
@@ -72,8 +76,8 @@ impl View for Commands {
             .iter()
             .map(|command| {
                 let mut row = vec![
-                    Cell::new(&command.id),
-                    Cell::new(&command.node_id),
+                    Cell::id(&command.id),
+                    Cell::id(&command.node_id),
                     Cell::new(command.kind),
                     state(command.state),
                     Cell::new(second(command.created_at)),

@@ -31,6 +31,8 @@ impl EventsCommand {
 }
 
 impl View for Events {
+    const SCHEMA: Option<&'static str> = Some("Events");
+
     fn sheet(&self, detail: Detail) -> Sheet {
         let header = detail.columns(&["TIME", "TYPE", "SUBJECT", "ACTOR"], &["POSITION", "DATA"]);
         let rows = self.events.iter().map(|event| row(event, detail)).collect();

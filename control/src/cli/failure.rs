@@ -78,15 +78,19 @@ pub(super) enum Failure {
     NoPool { name: String },
     /// Somebody asks for a node that is not there.
     #[error(
-        "expected a node's id, 6 or more characters of its end, or its hostname, found \"{name}\""
+        "expected a node's id, 4 or more characters of its beginning or end, or its hostname, found \"{name}\""
     )]
     NoNode { name: String },
     /// Somebody asks for a gateway that is not there.
     #[error("expected a gateway's id or its name, found \"{name}\"")]
     NoGateway { name: String },
-    /// A part of an id, or a hostname, that several nodes have.
-    #[error("expected one node, found {found} that \"{name}\" may mean")]
-    SeveralNodes { name: String, found: usize },
+    /// A part of an id that nothing has which control lists.
+    #[error("expected a {what}'s id or a part of one, found \"{named}\" for none that is listed")]
+    NoSuch {
+        what: &'static str,
+        method: &'static str,
+        named: String,
+    },
     /// What holds a token that nobody could get again.
     #[error("expected no file at {}, found one: a token is never overwritten", path.display())]
     Exists { path: PathBuf },
@@ -100,7 +104,7 @@ pub(super) enum Failure {
     #[error("expected a pool in use, found \"{name}\" archived")]
     ArchivedPool { name: String },
     /// Several things could be meant.
-    #[error("expected the name of one {what}, found \"{named}\" for {}", found.join(", "))]
+    #[error("expected one {what}, found \"{named}\" for {}", some(found))]
     Ambiguous {
         what: &'static str,
         named: String,
@@ -130,7 +134,7 @@ impl Failure {
             | Self::NoPool { .. }
             | Self::NoNode { .. }
             | Self::NoGateway { .. }
-            | Self::SeveralNodes { .. }
+            | Self::NoSuch { .. }
             | Self::Exists { .. }
             | Self::OtherTerms { .. }
             | Self::ArchivedPool { .. }
@@ -151,9 +155,10 @@ impl Failure {
     fn word(&self) -> &'static str {
         match self {
             Self::Call(CallError::Refused { refusal }) => refusal.object.code.word(),
-            Self::NoPool { .. } | Self::NoNode { .. } | Self::NoGateway { .. } => {
-                Code::NotFound.word()
-            }
+            Self::NoPool { .. }
+            | Self::NoNode { .. }
+            | Self::NoGateway { .. }
+            | Self::NoSuch { .. } => Code::NotFound.word(),
             Self::ArchivedPool { .. } => Code::InvalidState.word(),
             Self::OtherTerms { .. } => Code::Conflict.word(),
             Self::NoToken => Code::Unauthenticated.word(),
@@ -171,7 +176,6 @@ impl Failure {
             | Self::Interrupted
             | Self::Terminal(_)
             | Self::TimedOut { .. }
-            | Self::SeveralNodes { .. }
             | Self::Exists { .. }
             | Self::Ambiguous { .. }
             | Self::Runtime(_) => word_of(self.exit()),
@@ -255,6 +259,17 @@ fn call_exit(error: &CallError) -> Exit {
         | CallError::Foreign { .. }
         | CallError::Misunderstood { .. }
         | CallError::TooLong { .. } => Exit::Failed,
+    }
+}
+
+/// Things that a message names; the others it counts.
+const NAMED_MAX: usize = 10;
+
+fn some(found: &[String]) -> String {
+    let named: Vec<&str> = found.iter().take(NAMED_MAX).map(String::as_str).collect();
+    match found.len().saturating_sub(NAMED_MAX) {
+        0 => named.join(", "),
+        others => format!("{} and {others} more", named.join(", ")),
     }
 }
 

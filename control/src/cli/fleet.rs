@@ -35,6 +35,8 @@ impl FleetCommand {
 }
 
 impl View for Fleet {
+    const SCHEMA: Option<&'static str> = Some("Fleet");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         Sheet::fields(frozen(self.frozen.as_ref()))
     }
@@ -45,6 +47,8 @@ impl View for Fleet {
 }
 
 impl View for FleetSummary {
+    const SCHEMA: Option<&'static str> = Some("FleetSummary");
+
     fn sheet(&self, detail: Detail) -> Sheet {
         let brief = [
             "POOL",

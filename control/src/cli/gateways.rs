@@ -35,6 +35,8 @@ impl GatewaysCommand {
 }
 
 impl View for NewGateway {
+    const SCHEMA: Option<&'static str> = Some("NewGateway");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         Sheet::fields(vec![
             ("id", Cell::new(&self.id)),
@@ -54,6 +56,8 @@ impl Issued for NewGateway {
 }
 
 impl View for RemovedGateway {
+    const SCHEMA: Option<&'static str> = Some("RemovedGateway");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         Sheet::fields(vec![
             ("id", Cell::new(&self.id)),
@@ -68,6 +72,8 @@ impl View for RemovedGateway {
 }
 
 impl View for Gateways {
+    const SCHEMA: Option<&'static str> = Some("Gateways");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         let rows = self
             .gateways
@@ -78,10 +84,11 @@ impl View for Gateways {
                     Cell::new(&gateway.name),
                     Cell::new(&gateway.url),
                     state(gateway.enrolled, gateway.linked),
+                    Cell::optional(gateway.since.map(second)),
                 ]
             })
             .collect();
-        Sheet::rows(&["ID", "NAME", "URL", "STATE"], rows)
+        Sheet::rows(&["ID", "NAME", "URL", "STATE", "SINCE"], rows)
     }
 
     fn names(&self) -> Vec<String> {

@@ -11,7 +11,16 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use super::{print::Output, query::Query};
 
 /// Commands that talk to no server have no use for these flags and may mean something else by the same names.
-const WITHOUT_SERVER: [&str; 5] = ["serve", "release", "completions", "man", "help"];
+const WITHOUT_SERVER: [&str; 8] = [
+    "serve",
+    "backup",
+    "restore",
+    "release",
+    "completions",
+    "man",
+    "docs",
+    "help",
+];
 
 /// What is common to all commands that talk to a server.
 #[derive(Clone, Debug, Default, Args)]
@@ -123,6 +132,11 @@ impl Globals {
             allow_http: self.allow_http || before.allow_http,
         }
     }
+}
+
+/// Whether a flag of a command is one of these.
+pub(super) fn is_global(flag: &Arg) -> bool {
+    flag.get_id().as_str().starts_with("global-")
 }
 
 fn spread_over(command: Command, flags: &[Arg]) -> Command {

@@ -1,6 +1,6 @@
-//! Tokens that control has just made.
+//! Tokens and secrets that control has just made.
 //!
-//! Takes an answer that holds a token, gives the token to a file, or once to standard output. With a file, the token
+//! Takes an answer that holds one, gives it to a file, or once to standard output. With a file, the token
 //! is printed nowhere: logs live longer than they should.
 
 use std::path::PathBuf;
@@ -24,7 +24,10 @@ pub(super) struct Destination {
 
 /// An answer with a token that is shown only once.
 pub(super) trait Issued: View {
-    /// The bearer form.
+    /// What people and the API call it.
+    const CALLED: &'static str = "token";
+
+    /// What is shown.
     fn token(&self) -> &str;
 }
 
@@ -66,7 +69,7 @@ impl Prepared {
         file.write_new(format!("{}\n", answer.value.token()).as_bytes())
             .map_err(|source| Failure::Write { path, source })?;
         if let Value::Object(fields) = &mut answer.raw {
-            fields.remove("token");
+            fields.remove(T::CALLED);
         }
         Ok(printer.show(&answer)?)
     }
@@ -77,7 +80,8 @@ fn print<T: Issued>(printer: &Printer, answer: &Answer<T>) -> Result<(), Failure
     match printer.output {
         Output::Table | Output::Wide if printer.query.is_none() => {
             let about = answer.value.names().join(" ");
-            note(&format!("{about}: the token is shown only now; keep it"));
+            let called = T::CALLED;
+            note(&format!("{about}: the {called} is shown only now; keep it"));
             write_out(&format!("{}\n", answer.value.token()))?;
         }
         Output::Table | Output::Wide | Output::Json | Output::Yaml | Output::Name => {

@@ -38,6 +38,8 @@ impl JoinTokensCommand {
 }
 
 impl View for NewJoinToken {
+    const SCHEMA: Option<&'static str> = Some("NewJoinToken");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         Sheet::fields(vec![
             ("id", Cell::new(&self.id)),
@@ -57,6 +59,8 @@ impl Issued for NewJoinToken {
 }
 
 impl View for JoinToken {
+    const SCHEMA: Option<&'static str> = Some("JoinToken");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         Sheet::fields(vec![
             ("id", Cell::new(&self.id)),
@@ -73,6 +77,8 @@ impl View for JoinToken {
 }
 
 impl View for JoinTokens {
+    const SCHEMA: Option<&'static str> = Some("JoinTokens");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         let rows = self.join_tokens.iter().map(|token| {
             vec![

@@ -46,6 +46,8 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 impl View for Node {
+    const SCHEMA: Option<&'static str> = Some("Node");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         let mut fields = vec![
             ("id", Cell::new(&self.id)),
@@ -70,6 +72,7 @@ impl View for Node {
             ]);
             fields.extend(reported.last_attempt.as_ref().map(last_attempt));
             fields.extend(reported.last_attempt.as_ref().and_then(another_try));
+            fields.extend(reported.last_attempt.as_ref().and_then(last_words));
         }
         let labels = self
             .labels
@@ -85,6 +88,8 @@ impl View for Node {
 }
 
 impl View for RemovedNode {
+    const SCHEMA: Option<&'static str> = Some("RemovedNode");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         Sheet::fields(vec![
             ("id", Cell::new(&self.id)),
@@ -99,6 +104,8 @@ impl View for RemovedNode {
 }
 
 impl View for Nodes {
+    const SCHEMA: Option<&'static str> = Some("Nodes");
+
     fn sheet(&self, detail: Detail) -> Sheet {
         let brief = ["ID", "HOSTNAME", "POOL", "VERSION", "STATE", "UPDATE"];
         let wide = ["SINCE", "SLOT", "FLOOR", "GENERATION"];
@@ -108,7 +115,7 @@ impl View for Nodes {
             .map(|node| {
                 let reported = node.reported.as_ref();
                 let mut row = vec![
-                    Cell::new(&node.id),
+                    Cell::id(&node.id),
                     Cell::optional_prose(node.labels.get("hostname")),
                     Cell::pool(&node.pool_id),
                     Cell::optional(reported.map(|facts| &facts.version)),
@@ -182,8 +189,26 @@ fn last_attempt(attempt: &AttemptFacts) -> (&'static str, Cell) {
 
 /// A node tries nothing again by itself that it has given up for good.
 fn another_try(attempt: &AttemptFacts) -> Option<(&'static str, Cell)> {
-    let mended = "once its cause is mended, `rollouts retry` of a completed rollout tries it again";
+    let mended = "it is not tried again by itself: once the cause is mended, `rollouts retry` does, where the rollout has completed, or else another rollout";
     (attempt.is_final && attempt_tone(attempt) == Tone::Bad).then(|| ("hint", Cell::new(mended)))
+}
+
+/// Lines of a binary's log that are shown: what it said last is why it ended.
+const LOG_LINES_SHOWN: usize = 15;
+
+/// What a binary wrote last that did not work out.
+fn last_words(attempt: &AttemptFacts) -> Option<(&'static str, Cell)> {
+    if attempt_tone(attempt) != Tone::Bad || attempt.log.trim().is_empty() {
+        return None;
+    }
+    let lines: Vec<&str> = attempt.log.trim_end().lines().collect();
+    let left_out = lines.len().saturating_sub(LOG_LINES_SHOWN);
+    let shown = lines.get(left_out..).unwrap_or_default().join("\n");
+    let text = match left_out {
+        0 => shown,
+        _ => format!("({left_out} earlier lines: --query lastAttempt.log shows all)\n{shown}"),
+    };
+    Some(("its log", Cell::lines(&text)))
 }
 
 fn attempt_words(attempt: &AttemptFacts) -> String {

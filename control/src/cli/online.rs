@@ -14,6 +14,7 @@ use super::{
     failure::Failure,
     globals::Globals,
     limits::CA_BYTES_MAX,
+    named::{is_meant, is_part, only},
     pools::called,
     print::{Answer, Output, Printer, View, note},
     secret::Secret,
@@ -21,9 +22,6 @@ use super::{
     sheet::{Headers, PoolNames, Room},
 };
 use crate::api::fleet::{ListNodes, ListPools, Node, Nodes, Pool, Pools};
-
-/// Less of an id is any node's.
-const NODE_TAIL_LEAST: usize = 6;
 
 /// A control to talk to, and a way to show what it says.
 #[derive(Clone, Debug)]
@@ -118,8 +116,11 @@ impl Online {
         if let Ok(id) = named.parse() {
             return Ok(id);
         }
-        let mut pools = self.pools().await?;
-        pools.retain(|pool| pool.name == named);
+        let (pools, others): (Vec<_>, Vec<_>) = self
+            .pools()
+            .await?
+            .into_iter()
+            .partition(|pool| pool.name == named);
         let (archived, used): (Vec<_>, Vec<_>) = pools
             .into_iter()
             .partition(|pool| pool.archived_at.is_some());
@@ -136,7 +137,10 @@ impl Online {
         };
         match found.as_slice() {
             [pool] => Ok(pool.id.clone()),
-            [] => Err(Failure::NoPool { name: name() }),
+            [] => match part_of(named, others) {
+                ids if ids.is_empty() => Err(Failure::NoPool { name: name() }),
+                ids => only(named, ids),
+            },
             several => Err(Failure::Ambiguous {
                 what: "pool",
                 named: name(),
@@ -158,20 +162,16 @@ impl Online {
         };
         let listed = self.client.call::<Nodes>("nodes/list", &request).await?;
         let nodes = listed.value.nodes.into_iter();
-        let mut meant: Vec<NodeId> = nodes
+        let meant: Vec<NodeId> = nodes
             .filter(|node| named.means(node))
             .map(|node| node.id)
             .collect();
-        match (meant.pop(), meant.len()) {
-            (Some(id), 0) => Ok(id),
-            (Some(_), others) => Err(Failure::SeveralNodes {
+        if meant.is_empty() {
+            return Err(Failure::NoNode {
                 name: named.0.clone(),
-                found: others.saturating_add(1),
-            }),
-            (None, _) => Err(Failure::NoNode {
-                name: named.0.clone(),
-            }),
+            });
         }
+        only(&named.0, meant)
     }
 }
 
@@ -181,17 +181,14 @@ pub(super) struct NodeName(String);
 
 /// Why a text names no node.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected a node's id, 6 or more characters of its end, or its hostname")]
+#[error("expected a node's id, 4 or more characters of its beginning or end, or its hostname")]
 pub(super) struct NoNodeName;
 
 impl std::str::FromStr for NodeName {
     type Err = NoNodeName;
 
     fn from_str(text: &str) -> Result<Self, NoNodeName> {
-        let is_short = text
-            .strip_prefix("node_")
-            .is_some_and(|tail| tail.len() < NODE_TAIL_LEAST);
-        if text.is_empty() || is_short {
+        if text.is_empty() || text.starts_with(NodeId::PREFIX) && !is_part::<NodeId>(text) {
             return Err(NoNodeName);
         }
         Ok(Self(text.to_owned()))
@@ -200,12 +197,17 @@ impl std::str::FromStr for NodeName {
 
 impl NodeName {
     fn means(&self, node: &Node) -> bool {
-        let id = node.id.as_str();
         let hostname = node.labels.get("hostname");
-        let tail = self.0.trim_start_matches("node_").trim_start_matches('…');
         hostname == Some(&self.0)
-            || tail.len() >= NODE_TAIL_LEAST && (id.ends_with(tail) || id.starts_with(&self.0))
+            || is_part::<NodeId>(&self.0) && is_meant::<NodeId>(&self.0, node.id.as_str())
     }
+}
+
+/// The pools that a part of an id may mean.
+fn part_of(named: &str, pools: Vec<Pool>) -> Vec<PoolId> {
+    let ids = pools.into_iter().map(|pool| pool.id);
+    ids.filter(|id| is_part::<PoolId>(named) && is_meant::<PoolId>(named, id.as_str()))
+        .collect()
 }
 
 /// Which pools a name may mean.

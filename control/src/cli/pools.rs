@@ -46,6 +46,8 @@ impl PoolsCommand {
 }
 
 impl View for Pool {
+    const SCHEMA: Option<&'static str> = Some("Pool");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         Sheet::fields(vec![
             ("id", Cell::new(&self.id)),
@@ -68,6 +70,8 @@ impl View for Pool {
 }
 
 impl View for Pools {
+    const SCHEMA: Option<&'static str> = Some("Pools");
+
     fn sheet(&self, detail: Detail) -> Sheet {
         let brief = ["ID", "NAME", "NODES", "DISRUPTED", "BUDGET", "STATE"];
         let wide = ["CREATED", "ARCHIVED"];

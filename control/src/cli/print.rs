@@ -56,6 +56,9 @@ impl Detail {
 
 /// An answer that people can read.
 pub(super) trait View {
+    /// Which of the API's types it is, if it is one.
+    const SCHEMA: Option<&'static str> = None;
+
     /// As fields and tables.
     fn sheet(&self, detail: Detail) -> Sheet;
 
@@ -102,7 +105,10 @@ impl Printer {
     /// What people would see of an answer, and how pools are called there; nothing where it is not asked for.
     pub(super) fn sheet<T: View>(&self, answer: &Answer<T>) -> Option<(Sheet, PoolStyle)> {
         match (self.output, &self.query) {
-            (Output::Table, None) => Some((answer.value.sheet(Detail::Brief), PoolStyle::Name)),
+            (Output::Table, None) => {
+                let sheet = answer.value.sheet(Detail::Brief).with_short_ids();
+                Some((sheet, PoolStyle::Name))
+            }
             (Output::Wide, None) => Some((answer.value.sheet(Detail::Wide), PoolStyle::NameAndId)),
             (Output::Json | Output::Yaml | Output::Name, _) | (_, Some(_)) => None,
         }
@@ -124,8 +130,8 @@ impl Printer {
     }
 
     /// Prints one of several answers that follow each other: a line in JSON, a document in YAML.
-    pub(super) fn show_next(&self, raw: &Value) -> Result<(), PrintError> {
-        let value = self.picked(raw)?;
+    pub(super) fn show_next(&self, raw: &Value, schema: &str) -> Result<(), PrintError> {
+        let value = self.picked(raw, Some(schema))?;
         let text = match self.output {
             Output::Yaml => format!("---\n{}", self.guarded(yaml(&value)?)),
             Output::Json => compact(&value),
@@ -150,10 +156,10 @@ impl Printer {
             return Ok(sheet.text(self.headers, self.room));
         }
         match (self.output, &self.query) {
-            (Output::Json, _) => json(&self.picked(&answer.raw)?),
-            (Output::Yaml, _) => Ok(self.guarded(yaml(&self.picked(&answer.raw)?)?)),
+            (Output::Json, _) => json(&self.picked(&answer.raw, T::SCHEMA)?),
+            (Output::Yaml, _) => Ok(self.guarded(yaml(&self.picked(&answer.raw, T::SCHEMA)?)?)),
             (Output::Table | Output::Wide | Output::Name, Some(query)) => {
-                Ok(self.guarded(plain(&query.pick(&answer.raw)?)?))
+                Ok(self.guarded(plain(&query.pick(&answer.raw, T::SCHEMA)?)?))
             }
             (Output::Table | Output::Wide | Output::Name, None) => Ok(lines(&answer.value.names())),
         }
@@ -170,9 +176,9 @@ impl Printer {
         }
     }
 
-    fn picked(&self, raw: &Value) -> Result<Value, PrintError> {
+    fn picked(&self, raw: &Value, schema: Option<&str>) -> Result<Value, PrintError> {
         match &self.query {
-            Some(query) => Ok(query.pick(raw)?),
+            Some(query) => Ok(query.pick(raw, schema)?),
             None => Ok(raw.clone()),
         }
     }
@@ -216,16 +222,16 @@ fn yaml(value: &Value) -> Result<String, PrintError> {
     serde_saphyr::to_string(value).map_err(PrintError::Yaml)
 }
 
-/// For scripts without `jq`: a text without quotes, a list of such one a line, and JSON for the rest.
+/// For scripts without `jq`: a text without quotes, nothing for what is not set, a list of such one a line, and JSON for
+/// the rest.
 fn plain(value: &Value) -> Result<String, PrintError> {
     match value {
         Value::String(text) => Ok(format!("{text}\n")),
+        Value::Null => Ok("\n".to_owned()),
         Value::Array(elements) if elements.iter().all(is_scalar) => {
             elements.iter().map(plain).collect()
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            json(value)
-        }
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => json(value),
     }
 }
 
@@ -271,7 +277,8 @@ mod tests {
             headers: Headers::Hidden,
             room: Room::Unbounded,
         };
-        let raw = json!({"id": "a", "share": 0.05, "list": ["x", 1], "new": {"to": "us"}});
+        let raw =
+            json!({"id": "a", "share": 0.05, "list": ["x", 1], "none": null, "new": {"to": "us"}});
         printer.text(&Answer { value: Named, raw }).unwrap()
     }
 
@@ -284,6 +291,8 @@ mod tests {
             (Output::Table, Some("id"), "a\n"),
             (Output::Table, Some("list"), "x\n1\n"),
             (Output::Table, Some("share"), "0.05\n"),
+            (Output::Table, Some("none"), "\n"),
+            (Output::Json, Some("none"), "null\n"),
             (Output::Table, Some("new"), "{\n  \"to\": \"us\"\n}\n"),
             (Output::Json, Some("id"), "\"a\"\n"),
             (Output::Yaml, Some("list"), "- x\n- 1\n"),

@@ -71,6 +71,6 @@ impl ReleaseCommand {
 pub(super) enum Format {
     /// For people.
     Text,
-    /// For programs: one object on one line.
+    /// For programs: one object.
     Json,
 }

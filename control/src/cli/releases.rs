@@ -37,7 +37,9 @@ impl ReleasesCommand {
 }
 
 impl View for Release {
-    fn sheet(&self, detail: Detail) -> Sheet {
+    const SCHEMA: Option<&'static str> = Some("Release");
+
+    fn sheet(&self, _detail: Detail) -> Sheet {
         let signers: Vec<String> = self.signers.iter().map(ToString::to_string).collect();
         let fields = Sheet::fields(vec![
             ("id", Cell::new(&self.id)),
@@ -55,10 +57,6 @@ impl View for Release {
                 )),
             ),
         ]);
-        let digest = |text: String| match detail {
-            Detail::Brief => text.chars().take(12).collect(),
-            Detail::Wide => text,
-        };
         let rows = self
             .artifacts
             .iter()
@@ -67,7 +65,8 @@ impl View for Release {
                     Cell::new(&artifact.name),
                     Cell::optional(artifact.platform.as_ref()),
                     Cell::new(artifact.size),
-                    Cell::new(digest(artifact.sha256.to_string())),
+                    // Whole, however narrow the terminal: people compare it.
+                    Cell::new(artifact.sha256),
                 ]
             })
             .collect();
@@ -80,6 +79,8 @@ impl View for Release {
 }
 
 impl View for Releases {
+    const SCHEMA: Option<&'static str> = Some("Releases");
+
     fn sheet(&self, detail: Detail) -> Sheet {
         let brief = ["VERSION", "SEQUENCE", "EXPIRES", "FILES", "REGISTERED"];
         let wide = ["BY", "ID"];

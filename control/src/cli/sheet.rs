@@ -12,6 +12,7 @@ use dialoguer::console::measure_text_width;
 mod cell;
 mod printable;
 mod room;
+mod short;
 
 use crate::clock::Moment;
 use cell::Kind;
@@ -127,6 +128,18 @@ impl Sheet {
                         cell.named(names, style);
                     }
                 }
+            }
+        }
+        self
+    }
+
+    /// The same with ids in tables no longer than it takes to tell them apart.
+    #[must_use]
+    pub(super) fn with_short_ids(mut self) -> Self {
+        for part in &mut self.parts {
+            match part {
+                Part::Sentence(_) | Part::Fields(_) => {}
+                Part::Rows { rows, .. } => short::shorten(rows),
             }
         }
         self

@@ -66,9 +66,16 @@ pub(super) fn human(span: Duration) -> String {
     if span >= HOUR && span <= 2 * DAY && span.as_secs().is_multiple_of(3600) {
         return format!("{}h", span.as_secs() / 3600);
     }
-    humantime::format_duration(span)
+    let days = span.as_secs() / DAY.as_secs();
+    let rest = span.saturating_sub(Duration::from_secs(days.saturating_mul(DAY.as_secs())));
+    let rest = humantime::format_duration(rest)
         .to_string()
-        .replace(' ', "")
+        .replace(' ', "");
+    match (days, rest.as_str()) {
+        (0, rest) => rest.to_owned(),
+        (days, "0s") => format!("{days}d"),
+        (days, rest) => format!("{days}d{rest}"),
+    }
 }
 
 /// The API's seconds as people write them.
@@ -91,7 +98,7 @@ mod tests {
             assert_eq!(soak(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
         for (text, message) in [
-            ("8d", "expected 0s to 7days, found 8days"),
+            ("8d", "expected 0s to 7d, found 8d"),
             ("10", "expected a duration like 90s, 10m or 1h30m"),
             ("-1s", "expected a duration like 90s, 10m or 1h30m"),
             ("", "expected a duration like 90s, 10m or 1h30m"),
@@ -111,7 +118,9 @@ mod tests {
             (0.5, "500ms"),
             (600.0, "10m"),
             (86_400.0, "24h"),
-            (604_800.0, "7days"),
+            (604_800.0, "7d"),
+            (31_536_000.0, "365d"),
+            (183_600.0, "2d3h"),
         ] {
             assert_eq!(human_seconds(seconds), shown);
         }

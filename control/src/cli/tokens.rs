@@ -38,6 +38,8 @@ impl TokensCommand {
 }
 
 impl View for NewToken {
+    const SCHEMA: Option<&'static str> = Some("NewToken");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         let mut fields = vec![("id", Cell::new(&self.id))];
         let end = self.expires_at.map(second);
@@ -57,6 +59,8 @@ impl Issued for NewToken {
 }
 
 impl View for Token {
+    const SCHEMA: Option<&'static str> = Some("Token");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         Sheet::fields(vec![
             ("id", Cell::new(&self.id)),
@@ -75,6 +79,8 @@ impl View for Token {
 }
 
 impl View for Tokens {
+    const SCHEMA: Option<&'static str> = Some("Tokens");
+
     fn sheet(&self, detail: Detail) -> Sheet {
         let brief = [
             "ID",

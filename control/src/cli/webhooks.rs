@@ -41,6 +41,8 @@ impl WebhooksCommand {
 }
 
 impl View for NewWebhook {
+    const SCHEMA: Option<&'static str> = Some("NewWebhook");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         Sheet::fields(vec![
             ("id", Cell::new(&self.id)),
@@ -54,12 +56,16 @@ impl View for NewWebhook {
 }
 
 impl Issued for NewWebhook {
+    const CALLED: &'static str = "secret";
+
     fn token(&self) -> &str {
         &self.secret
     }
 }
 
 impl View for Webhook {
+    const SCHEMA: Option<&'static str> = Some("Webhook");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         Sheet::fields(vec![
             ("id", Cell::new(&self.id)),
@@ -75,6 +81,8 @@ impl View for Webhook {
 }
 
 impl View for Webhooks {
+    const SCHEMA: Option<&'static str> = Some("Webhooks");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         let rows = self.webhooks.iter().map(|webhook| {
             vec![
@@ -102,6 +110,8 @@ fn types(webhook: &Webhook) -> Cell {
 }
 
 impl View for Delivery {
+    const SCHEMA: Option<&'static str> = Some("Delivery");
+
     fn sheet(&self, detail: Detail) -> Sheet {
         deliveries(std::slice::from_ref(self), detail)
     }
@@ -121,6 +131,8 @@ fn deliveries(list: &[Delivery], detail: Detail) -> Sheet {
 }
 
 impl View for Deliveries {
+    const SCHEMA: Option<&'static str> = Some("Deliveries");
+
     fn sheet(&self, detail: Detail) -> Sheet {
         deliveries(&self.deliveries, detail)
     }

@@ -49,6 +49,8 @@ impl FromStr for WorkflowState {
 }
 
 impl View for Workflow {
+    const SCHEMA: Option<&'static str> = Some("Workflow");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         Sheet::fields(vec![
             ("id", Cell::new(&self.id)),
@@ -76,6 +78,8 @@ impl View for Workflow {
 }
 
 impl View for Workflows {
+    const SCHEMA: Option<&'static str> = Some("Workflows");
+
     fn sheet(&self, detail: Detail) -> Sheet {
         let brief = ["ID", "NODE", "KIND", "STATE", "CREATED"];
         let wide = ["POOL", "BY", "FINISHED", "REASON"];
@@ -84,8 +88,8 @@ impl View for Workflows {
             .iter()
             .map(|workflow| {
                 let mut row = vec![
-                    Cell::new(&workflow.id),
-                    Cell::new(&workflow.node_id),
+                    Cell::id(&workflow.id),
+                    Cell::id(&workflow.node_id),
                     Cell::new(&workflow.kind),
                     state(workflow.state),
                     Cell::new(second(workflow.created_at)),

@@ -2,15 +2,20 @@
 
 use std::fmt::Write;
 
-use super::stand::{Control, seen};
+use super::stand::{Control, Home, seen};
 
 /// What lines print, one after the other: one snapshot a command.
 fn prints(control: &Control, name: &str, lines: &[&str]) {
+    ends(control, name, 0, lines);
+}
+
+/// The same of lines that end with `code`.
+fn ends(control: &Control, name: &str, code: i32, lines: &[&str]) {
     let mut shown = String::new();
     for line in lines {
         let words: Vec<&str> = line.split(' ').collect();
         let ended = control.run(&words);
-        assert_eq!(ended.code, 0, "{line}: {ended:?}");
+        assert_eq!(ended.code, code, "{line}: {ended:?}");
         let (out, err) = (ended.out, ended.err);
         writeln!(shown, "$ better-compute {line}\n{out}{err}").unwrap();
     }
@@ -80,6 +85,16 @@ fn pools_nodes_and_what_lets_in() {
         "gateways enrol g2 --url wss://g2.example/session -o json",
     ];
     prints(&control, "gateways_enrol", &enrol);
+    let gateways = ids(&control, "gateways list");
+    let remove = [
+        "gateways remove g1".to_owned(),
+        format!("gateways remove {} -o json", gateways[1]),
+    ];
+    prints(
+        &control,
+        "gateways_remove",
+        &remove.each_ref().map(String::as_str),
+    );
 }
 
 #[test]
@@ -99,7 +114,11 @@ fn releases_and_rollouts() {
             control.run(&words).done();
         }
     }
-    prints(&control, "release_show", &["release show next/1.2.0"]);
+    let show = [
+        "release show next/1.2.0",
+        "release show next/1.2.0 --output json",
+    ];
+    prints(&control, "release_show", &show);
     let publish = [
         "releases publish next/1.2.0",
         "releases publish next/1.3.0 -o json",
@@ -120,8 +139,127 @@ fn releases_and_rollouts() {
 }
 
 #[test]
-fn work_and_webhooks() {
+fn keys_signatures_and_what_is_registered() {
     let control = Control::start();
+    let keygen = [
+        "release keygen --out two.pem",
+        "release keygen --out three.pem -o json",
+    ];
+    prints(&control, "release_keygen", &keygen);
+    control.home.write("next/bcd-linux-amd64", "an agent");
+    let sign = "release sign next --product bcd --version 1.2.0 --sequence 2 --key key.pem --cosigners two.pub.pem";
+    control.run(&sign.split(' ').collect::<Vec<_>>()).done();
+    let cosign = ["release cosign next --key two.pem"];
+    prints(&control, "release_cosign", &cosign);
+    let pin = std::fs::read_to_string(control.home.path("pin")).unwrap();
+    let verify = format!("release verify next --pins {pin} --threshold 1 --dir next");
+    let verify = [verify.clone(), format!("{verify} -o json")];
+    prints(
+        &control,
+        "release_verify",
+        &verify.each_ref().map(String::as_str),
+    );
+    // The same one again is the same answer.
+    let register = [
+        "releases register next/manifest.json",
+        "releases register next/manifest.json -o json",
+    ];
+    prints(&control, "releases_register", &register);
+}
+
+#[test]
+fn a_freeze_is_said_wherever_a_rollout_is_shown() {
+    let control = Control::start();
+    control.ready_for_rollouts();
+    let freeze = ["fleet", "freeze", "--reason", "incident-7"];
+    control.run(&freeze).done();
+    prints(
+        &control,
+        "frozen",
+        &[
+            "rollouts create --version 1.1.0 --key first",
+            "rollouts list",
+            "rollouts list -o name",
+        ],
+    );
+    let rollout = ids(&control, "rollouts list").remove(0);
+    let node = ids(&control, "nodes list").remove(0);
+    let lines = [
+        format!("rollouts get {rollout}"),
+        format!("rollouts get {rollout} --query frozen.reason"),
+        format!("rollouts explain {rollout} {node}"),
+        format!("rollouts pause {rollout}"),
+        format!("rollouts resume {rollout}"),
+    ];
+    prints(
+        &control,
+        "frozen_one",
+        &lines.each_ref().map(String::as_str),
+    );
+    control.run(&["fleet", "unfreeze"]).done();
+    let unset = control.run(&["rollouts", "get", &rollout, "--query", "frozen"]);
+    assert_eq!(unset.done(), "\n");
+}
+
+#[test]
+fn a_retry_with_nothing_to_try_says_so_and_one_of_an_aborted_rollout_what_to_do() {
+    let control = Control::start();
+    let rollout = control.rollout();
+    for node in ids(&control, "nodes list") {
+        control.run(&["nodes", "remove", &node, "--yes"]).done();
+    }
+    // Nobody is left to try it, so that every wave waits for somebody to say that this is well.
+    while control.run(&["rollouts", "watch", &rollout]).code == 3 {
+        control.run(&["rollouts", "resume", &rollout]).done();
+    }
+    let retry = [
+        format!("rollouts retry {rollout}"),
+        format!("rollouts retry {rollout} -o json"),
+    ];
+    prints(
+        &control,
+        "rollouts_retry",
+        &retry.each_ref().map(String::as_str),
+    );
+}
+
+#[test]
+fn a_part_of_an_id_is_enough_where_it_is_one_things() {
+    let control = Control::start();
+    let rollout = control.rollout();
+    let tail = rollout.strip_prefix("rollout_").unwrap();
+    let (beginning, end) = (&rollout[..16], &tail[tail.len() - 6..]);
+    for part in [beginning, end, &tail[..6]] {
+        let found = control.json(&["rollouts", "get", part]);
+        assert_eq!(found["id"], rollout.as_str(), "{part}");
+    }
+    // What the list shows is enough, too.
+    let listed = control.run(&["rollouts", "list", "--no-headers"]).done();
+    let shown = listed.split_whitespace().next().unwrap();
+    assert!(shown.len() < rollout.len() && rollout.starts_with(shown));
+    control.run(&["rollouts", "pause", shown]).done();
+    let wide = control.run(&["rollouts", "list", "-o", "wide"]).done();
+    assert!(wide.contains(&rollout), "{wide}");
+    // Pools that are made one after the other begin alike.
+    control.run(&["pools", "create", "rim"]).done();
+    let pools = ids(&control, "pools list");
+    let error = control.run(&["pools", "get", &pools[0][..9]]).refused(1);
+    assert!(
+        error.contains("expected one pool") && pools.iter().all(|id| error.contains(id)),
+        "{error}"
+    );
+    let error = control.run(&["rollouts", "get", "zzzzzz"]).refused(1);
+    assert!(
+        error.contains("found \"zzzzzz\" for none that is listed"),
+        "{error}"
+    );
+}
+
+#[test]
+fn work_and_webhooks() {
+    // A receiver that nobody has to look up, and that is away.
+    let allowed = "[webhooks]\nallow_networks = [\"127.0.0.0/8\"]\n";
+    let control = Control::at(Home::new(), allowed);
     control.ready_for_rollouts();
     let node = ids(&control, "nodes list").remove(0);
     for key in ["a", "b"] {
@@ -129,15 +267,37 @@ fn work_and_webhooks() {
         let words: Vec<&str> = create.split(' ').collect();
         control.run(&words).done();
     }
+    let command =
+        format!("commands create --node {node} --kind daemon.restart --expires 1s --watch");
+    let watch = [
+        format!("{command} --key a"),
+        format!("{command} --key b -o json"),
+    ];
+    ends(
+        &control,
+        "commands_watch",
+        1,
+        &watch.each_ref().map(String::as_str),
+    );
     let workflows = ids(&control, "workflows list");
     let update = "workflows update --state running";
     both(&control, "workflows_update", update, &workflows);
     let create = [
-        "webhooks create --url https://receiver.example/a --type node.*",
-        "webhooks create --url https://receiver.example/b --type node.* -o json",
+        "webhooks create --url https://127.0.0.1:1/a --type node.*",
+        "webhooks create --url https://127.0.0.1:1/b --type node.* -o json",
     ];
     prints(&control, "webhooks_create", &create);
     let webhooks = ids(&control, "webhooks list");
+    let test = [
+        format!("webhooks test {}", webhooks[0]),
+        format!("webhooks test {} -o json", webhooks[1]),
+    ];
+    ends(
+        &control,
+        "webhooks_test",
+        1,
+        &test.each_ref().map(String::as_str),
+    );
     both(&control, "webhooks_delete", "webhooks delete", &webhooks);
 }
 
@@ -154,4 +314,11 @@ fn contexts_and_copies() {
     prints(&control, "config_use_context", &["config use-context prod"]);
     let backup = "backup --config control.toml --out copy";
     prints(&control, "backup", &[backup]);
+    // A copy goes on where there is nothing yet.
+    let elsewhere = std::fs::read_to_string(control.home.path("control.toml")).unwrap();
+    let data = control.home.text("data");
+    let elsewhere = elsewhere.replace(&data, &control.home.text("elsewhere"));
+    control.home.write("elsewhere.toml", &elsewhere);
+    let restore = "restore --config elsewhere.toml --from copy";
+    prints(&control, "restore", &[restore]);
 }

@@ -54,7 +54,7 @@ const NONSENSE: &[(&str, &str)] = &[
     ),
     (
         "rollouts create --version 1.0.0 --soak 8d",
-        "expected 0s to 7days, found 8days",
+        "expected 0s to 7d, found 8d",
     ),
     (
         "rollouts create --version 1.0.0 --soak 10",
@@ -83,10 +83,23 @@ const NONSENSE: &[(&str, &str)] = &[
     ("rollouts create --version 1.0.0 --timeout 1m", "--watch"),
     ("rollouts create --version 1.0", "expected a version like"),
     ("rollouts create", "--version"),
-    ("rollouts get rollout_x", "expected an id like rollout_"),
+    (
+        "rollouts get rollout_x",
+        "expected a rollout's id, or 4 or more",
+    ),
+    ("rollouts get node_4k2m8x", "expected a rollout's id"),
+    ("webhooks test ho", "expected a webhook's id"),
     (
         "pools create edge --budget 2",
         "expected a share from 0 to 1",
+    ),
+    (
+        "pools create edge --budget -1",
+        "'--budget <SHARE>': expected a share from 0 to 1",
+    ),
+    (
+        "rollouts create --version 1.0.0 --soak -1s",
+        "expected a duration",
     ),
     ("pools update edge", "--name"),
     (

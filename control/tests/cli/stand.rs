@@ -256,6 +256,11 @@ pub(crate) fn seen(name: &str, text: &str) {
         let id = format!("(pool|node|rel|tok|gw|rollout|bcjt|wf|cmd|evt|whk)_[0-9a-z]{{{digits}}}");
         settings.add_filter(&id, format!("${{1}}_{}", "0".repeat(digits)));
     }
+    // What tables show of the long ones.
+    settings.add_filter(
+        r"(node|rollout|wf|cmd)_[0-9a-z]{12}\b",
+        format!("${{1}}_{}", "0".repeat(12)),
+    );
     settings.add_filter(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "2000-00-00T00:00:00Z");
     let exact = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z";
     settings.add_filter(exact, "2000-00-00T00:00:00.000Z");

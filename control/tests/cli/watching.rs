@@ -77,6 +77,23 @@ fn programs_get_every_state_as_a_line_of_json() {
 }
 
 #[test]
+fn a_freeze_and_its_end_are_told() {
+    let control = Control::start();
+    let id = control.rollout();
+    let mut watch = Watch::start(control.command(&["rollouts", "watch", &id]));
+    watch.until("1.1.0 running: 3 pending");
+    let freeze = ["fleet", "freeze", "--reason", "incident 7"];
+    control.run(&freeze).done();
+    let told = watch.until("froze the fleet at");
+    assert!(
+        told.ends_with("so nothing starts until `better-compute fleet unfreeze`: incident 7"),
+        "{told}"
+    );
+    control.run(&["fleet", "unfreeze"]).done();
+    watch.until("the fleet is frozen no more");
+}
+
+#[test]
 fn a_picked_field_is_told_when_it_changes() {
     let control = Control::start();
     let id = control.rollout();

@@ -26,7 +26,7 @@ use crate::{
 /// it is back, if that is before the command expires.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Create {
-    /// The node, by its id, the end of it, or its hostname
+    /// The node, by its id, the beginning or end of it, or its hostname
     #[arg(long, value_name = "NODE")]
     node: NodeName,
     /// What it is to do: daemon.restart or diagnostics.collect
@@ -40,7 +40,7 @@ pub(in crate::cli) struct Create {
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     /// For how long it may wait to be begun, 1 second to 30 days; control's default is 1h
-    #[arg(long, value_name = "DURATION", value_parser = span::command_life)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = span::command_life)]
     expires: Option<Duration>,
     #[command(flatten)]
     watch: WatchFlags,

@@ -6,7 +6,7 @@ use clap::Args;
 use super::watch::{WatchFlags, or_show};
 use crate::{
     api::command::{Command, OneCommand},
-    cli::{exit::Exit, failure::Failure, online::Online},
+    cli::{exit::Exit, failure::Failure, named::Named, online::Online},
 };
 
 /// Show one command: how far it has come, and what was collected
@@ -14,9 +14,9 @@ use crate::{
 /// `--query report` with `--output json` gives the report alone.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Get {
-    /// Its id
+    /// Its id, or the beginning or end of it
     #[arg(value_name = "COMMAND")]
-    command: CommandId,
+    command: Named<CommandId>,
     #[command(flatten)]
     watch: WatchFlags,
 }
@@ -25,7 +25,7 @@ impl Get {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
         let request = OneCommand {
             tenant_id: online.client.tenant.clone(),
-            command_id: self.command,
+            command_id: online.id(&self.command).await?,
         };
         let found = online
             .client

@@ -14,7 +14,7 @@ use crate::{
 /// List the 100 newest commands, the newest first
 #[derive(Debug, Args)]
 pub(in crate::cli) struct List {
-    /// Of one node only, by its id, the end of it, or its hostname
+    /// Of one node only, by its id, the beginning or end of it, or its hostname
     #[arg(long, value_name = "NODE")]
     node: Option<NodeName>,
 }

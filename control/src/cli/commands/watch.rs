@@ -19,7 +19,7 @@ pub(super) struct WatchFlags {
     #[arg(long)]
     watch: bool,
     /// How long to wait; then end with 5
-    #[arg(long, value_name = "DURATION", requires = "watch", value_parser = span::patience)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, requires = "watch", value_parser = span::patience)]
     timeout: Option<Duration>,
 }
 

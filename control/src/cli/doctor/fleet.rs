@@ -63,7 +63,7 @@ fn freeze(tenant: &TenantId, summary: &FleetSummary, to: &mut Findings) {
                 "{} of {} nodes online, {} refuse what they are told to run",
                 total.online, total.nodes, total.refusing
             ),
-            "`better-compute nodes list --failed` shows them and why; `rollouts retry` tries again what was mended",
+            "`better-compute nodes list --failed` shows them and why; once that is mended, `rollouts retry` of a completed rollout, or another rollout, tries them again",
         ),
         None => to.good(
             "fleet",

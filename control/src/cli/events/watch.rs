@@ -36,7 +36,7 @@ pub(in crate::cli) struct Watch {
     #[arg(long, value_name = "POSITION")]
     after: Option<u64>,
     /// How long to watch; then end with 5
-    #[arg(long, value_name = "DURATION", value_parser = span::patience)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = span::patience)]
     timeout: Option<Duration>,
 }
 
@@ -97,7 +97,7 @@ async fn connection(
 
 fn show(online: &Online, told: &Told) -> Result<(), Failure> {
     if online.printer.is_for_programs() {
-        online.printer.show_next(&told.data)?;
+        online.printer.show_next(&told.data, "Event")?;
         return Ok(());
     }
     let event = Event::deserialize(&told.data).map_err(|source| {

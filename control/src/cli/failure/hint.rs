@@ -63,9 +63,9 @@ impl Failure {
             Self::NoPool { .. } => Some("`better-compute pools list` shows all".to_owned()),
             Self::NoNode { .. } => Some("`better-compute nodes list` shows all".to_owned()),
             Self::NoGateway { .. } => Some("`better-compute gateways list` shows all".to_owned()),
-            Self::SeveralNodes { .. } => Some(
-                "`better-compute nodes list` shows their ids: give one of those".to_owned(),
-            ),
+            Self::NoSuch { method, .. } => method.split_once('/').map(|(group, _)| {
+                format!("`better-compute {} list` shows what there is", command_of(group))
+            }),
             Self::Exists { .. } => Some(
                 "name another file, or put that one away; nothing was asked of control yet".to_owned(),
             ),
@@ -79,7 +79,7 @@ impl Failure {
             Self::OtherTerms { rollout, .. } => Some(format!(
                 "`better-compute rollouts get {rollout}` shows it; another --key, or none, makes another one"
             )),
-            Self::Ambiguous { .. } => Some("give one of these".to_owned()),
+            Self::Ambiguous { .. } => Some("give one of these, or more characters of it".to_owned()),
             Self::Declined => Some("--yes answers for you".to_owned()),
             Self::Call(CallError::TooLong { .. })
             | Self::Client(_)
@@ -139,6 +139,22 @@ fn refusal_hint(refusal: &Refusal) -> Option<String> {
         )),
         Code::Conflict => detail("rolloutId")
             .map(|id| format!("`better-compute rollouts get {}` shows it", printable(id))),
+        Code::InvalidState if refusal.method == "rollouts/retry" => Some(
+            "`better-compute rollouts create` brings a release to such nodes again, with --node to those alone".to_owned(),
+        ),
+        Code::InvalidState
+            if matches!(
+                refusal.method,
+                "rollouts/pause" | "rollouts/resume" | "rollouts/abort"
+            ) =>
+        {
+            detail("rolloutId").map(|id| {
+                format!(
+                    "`better-compute rollouts get {}` shows how it ended",
+                    printable(id)
+                )
+            })
+        }
         Code::Internal => (!said.contains("log"))
             .then(|| "control's log says more, under the request's id".to_owned()),
         Code::Unavailable => Some(

@@ -17,8 +17,8 @@ pub(in crate::cli) struct Enrol {
     /// What people call the gateway
     #[arg(value_name = "NAME")]
     name: String,
-    /// Where nodes reach it, such as wss://gateway.example:8443/session
-    #[arg(long, value_name = "URL", value_parser = session_url)]
+    /// Where nodes reach it, such as wss://gateway.example:8443/session; control's own address is --api-url here
+    #[arg(long, value_name = "SESSIONS", value_parser = session_url)]
     url: Url,
     #[command(flatten)]
     destination: Destination,

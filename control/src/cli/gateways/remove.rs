@@ -4,11 +4,12 @@ use bc_protocol::id::GatewayId;
 use clap::Args;
 
 use crate::{
-    api::gateway::{Gateways, ListGateways, RemoveGateway, RemovedGateway},
+    api::gateway::{Gateway, Gateways, ListGateways, RemoveGateway, RemovedGateway},
     cli::{
         ask::{Consent, confirm},
         exit::Exit,
         failure::Failure,
+        named::{is_meant, is_part, only},
         online::Online,
     },
 };
@@ -19,7 +20,7 @@ use crate::{
 /// and another gateway can have its name.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Remove {
-    /// Its id or its name
+    /// Its name, its id, or the beginning or end of that
     #[arg(value_name = "GATEWAY")]
     gateway: String,
     #[command(flatten)]
@@ -49,15 +50,20 @@ impl Remove {
             tenant_id: online.client.tenant.clone(),
         };
         let listed = online.client.call::<Gateways>("gateways/list", &request);
-        listed
-            .await?
-            .value
-            .gateways
-            .into_iter()
-            .find(|gateway| gateway.name == self.gateway)
-            .map(|gateway| gateway.id)
-            .ok_or_else(|| Failure::NoGateway {
+        let gateways = listed.await?.value.gateways;
+        let named = |gateway: &&Gateway| gateway.name == self.gateway;
+        if let Some(gateway) = gateways.iter().find(named) {
+            return Ok(gateway.id.clone());
+        }
+        let meant = |id: &GatewayId| {
+            is_part::<GatewayId>(&self.gateway) && is_meant::<GatewayId>(&self.gateway, id.as_str())
+        };
+        let ids = gateways.into_iter().map(|gateway| gateway.id);
+        match ids.filter(meant).collect::<Vec<_>>() {
+            none if none.is_empty() => Err(Failure::NoGateway {
                 name: self.gateway.clone(),
-            })
+            }),
+            found => only(&self.gateway, found),
+        }
     }
 }

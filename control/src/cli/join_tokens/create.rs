@@ -21,7 +21,7 @@ pub(in crate::cli) struct Create {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     uses: u32,
     /// For how long it works
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = span::token_life)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "1h", value_parser = span::token_life)]
     expires: Duration,
     #[command(flatten)]
     destination: Destination,

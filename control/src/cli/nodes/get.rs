@@ -14,7 +14,7 @@ use crate::{
 /// Show one node: what it runs, and how its last attempt went
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Get {
-    /// Its id, the end of it, or its hostname
+    /// Its id, the beginning or end of it, or its hostname
     #[arg(value_name = "NODE")]
     node: NodeName,
 }

@@ -13,7 +13,7 @@ use crate::{
         exit::Exit,
         failure::Failure,
         online::{Online, PoolScope},
-        print::Answer,
+        print::{Answer, note},
         sheet::Tone,
     },
 };
@@ -60,9 +60,14 @@ impl List {
             limit: None,
         };
         let listed = online.client.call::<Nodes>("nodes/list", &request).await?;
+        let all = listed.value.nodes.len();
         let narrowed = self.narrowed(listed);
         online.show_answer(&narrowed).await?;
-        online.tell_if_empty("nodes/list", &narrowed);
+        if all == 0 {
+            online.tell_if_empty("nodes/list", &narrowed);
+        } else if narrowed.value.nodes.is_empty() && online.printer.sheet(&narrowed).is_some() {
+            note(&format!("none of the {all} nodes there is like that"));
+        }
         Ok(Exit::Done)
     }
 

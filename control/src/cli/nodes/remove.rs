@@ -17,7 +17,7 @@ use crate::{
 /// What it runs stays on its machine. To bring the machine back, join it anew.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Remove {
-    /// Its id, the end of it, or its hostname
+    /// Its id, the beginning or end of it, or its hostname
     #[arg(value_name = "NODE")]
     node: NodeName,
     #[command(flatten)]

@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("change").args(["label", "unlabel", "maintenance"]).required(true).multiple(true)))]
 pub(in crate::cli) struct Update {
-    /// Its id, the end of it, or its hostname
+    /// Its id, the beginning or end of it, or its hostname
     #[arg(value_name = "NODE")]
     node: NodeName,
     /// Set a label; may be repeated

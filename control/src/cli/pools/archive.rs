@@ -18,7 +18,7 @@ use crate::{
 /// on without them. `pools unarchive` takes it back.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Archive {
-    /// Its id or name
+    /// Its name, its id, or the beginning or end of that
     #[arg(value_name = "POOL")]
     pool: String,
     #[command(flatten)]

@@ -15,7 +15,7 @@ pub(in crate::cli) struct Create {
     #[arg(value_name = "NAME")]
     name: String,
     /// The share of its nodes that may be disrupted at once, like 0.05 or 5%, rounded down and at least one node; control's default is 0.05
-    #[arg(long, value_name = "SHARE", value_parser = shares::share)]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, value_parser = shares::share)]
     budget: Option<Share>,
     #[command(flatten)]
     dry_run: DryRun,

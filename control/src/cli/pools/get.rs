@@ -14,7 +14,7 @@ use crate::{
 /// Show one pool
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Get {
-    /// Its id or name
+    /// Its name, its id, or the beginning or end of that
     #[arg(value_name = "POOL")]
     pool: String,
 }

@@ -14,7 +14,7 @@ use crate::{
 /// Take an archived pool into use again, with the nodes that are in it
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Unarchive {
-    /// Its id or name
+    /// Its name, its id, or the beginning or end of that
     #[arg(value_name = "POOL")]
     pool: String,
 }

@@ -12,14 +12,14 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("change").args(["name", "budget"]).required(true).multiple(true)))]
 pub(in crate::cli) struct Update {
-    /// Its id or name
+    /// Its name, its id, or the beginning or end of that
     #[arg(value_name = "POOL")]
     pool: String,
     /// A new name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// A new share of its nodes that may be disrupted at once, like 0.05 or 5%, rounded down and at least one node
-    #[arg(long, value_name = "SHARE", value_parser = shares::share)]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, value_parser = shares::share)]
     budget: Option<Share>,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Keygen {
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[arg(long, short, value_enum, default_value_t = Format::Text)]
     pub(super) output: Format,
 }
 
@@ -56,7 +56,7 @@ impl Keygen {
                     "privateKey": self.out.to_string_lossy(),
                     "publicKey": public_path.to_string_lossy(),
                 });
-                writeln!(out, "{made}")
+                writeln!(out, "{made:#}")
             }
         }
         .map_err(Failure::output)

@@ -21,7 +21,7 @@ pub(crate) struct Show {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[arg(long, short, value_enum, default_value_t = Format::Text)]
     pub(super) output: Format,
 }
 
@@ -70,5 +70,5 @@ fn print_json(opened: &Unjudged, out: &mut dyn Write) -> io::Result<()> {
     if let Some(fields) = shown.as_object_mut() {
         fields.insert("signers".to_owned(), serde_json::json!(opened.signers()));
     }
-    writeln!(out, "{shown}")
+    writeln!(out, "{shown:#}")
 }

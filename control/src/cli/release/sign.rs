@@ -45,7 +45,7 @@ pub(crate) struct Sign {
     #[arg(long, value_name = "PUB", num_args = 1.., value_delimiter = ',')]
     cosigners: Vec<PathBuf>,
     /// How long the release may be installed anew
-    #[arg(long, value_name = "DURATION", default_value = "180d", value_parser = span::release_life)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "180d", value_parser = span::release_life)]
     expires: Duration,
     /// A further fact to be signed, as NAME=TEXT
     #[arg(long = "ext", value_name = "NAME=TEXT", value_parser = extension)]

@@ -40,7 +40,7 @@ pub(crate) struct Verify {
     #[arg(long, value_name = "SEQUENCE", default_value_t = ReleaseFloor::NONE)]
     floor: ReleaseFloor,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[arg(long, short, value_enum, default_value_t = Format::Text)]
     pub(super) output: Format,
 }
 
@@ -212,7 +212,7 @@ fn print_json(verified: &VerifiedManifest, trust: &Trust, out: &mut dyn Write) -
         fields.insert("signers".to_owned(), serde_json::json!(verified.signers()));
         fields.insert("threshold".to_owned(), serde_json::json!(trust.threshold()));
     }
-    writeln!(out, "{shown}")
+    writeln!(out, "{shown:#}")
 }
 
 /// What a manifest says, for a program.

@@ -14,6 +14,7 @@ use crate::{
         ask::{Consent, confirm},
         exit::Exit,
         failure::Failure,
+        named::Named,
         online::Online,
     },
 };
@@ -23,9 +24,9 @@ use crate::{
 /// Nodes that have the release keep it. Nodes under way count as failed, or go back with --rollback.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Abort {
-    /// Its id
+    /// Its id, or the beginning or end of it
     #[arg(value_name = "ROLLOUT")]
-    rollout: RolloutId,
+    rollout: Named<RolloutId>,
     /// Why, for everybody who looks at it later
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: Option<String>,
@@ -40,12 +41,13 @@ pub(in crate::cli) struct Abort {
 
 impl Abort {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
+        let rollout_id = online.id(&self.rollout).await?;
         if self.consent.is_open() {
-            confirm(&self.question(online).await?, &self.consent)?;
+            confirm(&question(online, &rollout_id).await?, &self.consent)?;
         }
         let request = AbortRollout {
             tenant_id: online.client.tenant.clone(),
-            rollout_id: self.rollout,
+            rollout_id,
             reason: self.reason,
             rollback: self.rollback,
         };
@@ -55,22 +57,22 @@ impl Abort {
             .await?;
         or_show(online, self.watch, aborted).await
     }
+}
 
-    /// Says what it is about: an id alone tells nobody that it is the wrong one.
-    async fn question(&self, online: &Online) -> Result<String, Failure> {
-        let request = OneRollout {
-            tenant_id: online.client.tenant.clone(),
-            rollout_id: self.rollout.clone(),
-        };
-        let rollout = online
-            .client
-            .call::<Rollout>("rollouts/get", &request)
-            .await?
-            .value;
-        Ok(format!(
-            "Abort the rollout of {} ({})?",
-            rollout.version,
-            in_words(&rollout.nodes)
-        ))
-    }
+/// Says what it is about: an id alone tells nobody that it is the wrong one.
+async fn question(online: &Online, rollout: &RolloutId) -> Result<String, Failure> {
+    let request = OneRollout {
+        tenant_id: online.client.tenant.clone(),
+        rollout_id: rollout.clone(),
+    };
+    let rollout = online
+        .client
+        .call::<Rollout>("rollouts/get", &request)
+        .await?
+        .value;
+    Ok(format!(
+        "Abort the rollout of {} ({})?",
+        rollout.version,
+        in_words(&rollout.nodes)
+    ))
 }

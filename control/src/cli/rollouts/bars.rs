@@ -6,7 +6,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressFinish, ProgressStyle};
 
 use super::{
     changes::node_changes,
-    progress::{Phase, Wave, in_words, settled, state_in_words, total, waves},
+    progress::{Phase, Wave, in_words, settled, soak_in_words, state_in_words, total, waves},
 };
 use crate::{api::rollout::Rollout, cli::sheet::printable};
 
@@ -45,12 +45,12 @@ impl Bars {
         let before = self.last.as_ref().map(waves).unwrap_or_default();
         for (index, wave) in waves(rollout).iter().enumerate() {
             match self.waves.get(index) {
-                None => self.waves.push(self.bar(wave)),
+                None => self.waves.push(self.bar(rollout, wave)),
                 // Drawing what has not changed would only make the terminal flicker.
                 Some(_) if before.get(index) == Some(wave) => {}
                 Some(bar) => {
                     bar.set_position(u64::from(settled(&wave.counts)));
-                    bar.set_message(message(wave));
+                    bar.set_message(message(rollout, wave));
                 }
             }
         }
@@ -71,25 +71,28 @@ impl Bars {
         self.title.finish_and_clear();
     }
 
-    fn bar(&self, wave: &Wave) -> ProgressBar {
+    fn bar(&self, rollout: &Rollout, wave: &Wave) -> ProgressBar {
         let bar = ProgressBar::new(u64::from(total(&wave.counts)))
             .with_style(style(WAVE).progress_chars("━╸─"))
             // Ctrl-C leaves what was to be seen.
             .with_finish(ProgressFinish::Abandon)
             .with_position(u64::from(settled(&wave.counts)))
             .with_prefix(wave.number.to_string())
-            .with_message(message(wave));
+            .with_message(message(rollout, wave));
         let bar = self.screen.add(bar);
         bar.tick();
         bar
     }
 }
 
-fn message(wave: &Wave) -> String {
+fn message(rollout: &Rollout, wave: &Wave) -> String {
     match wave.phase {
         Phase::Waiting => "waiting".to_owned(),
-        Phase::Soaking => format!("{}; soaking", in_words(&wave.counts)),
-        Phase::Open | Phase::Over => in_words(&wave.counts),
+        Phase::Open | Phase::Soaking | Phase::Settled | Phase::Over => format!(
+            "{}{}",
+            in_words(&wave.counts),
+            soak_in_words(rollout, wave.phase)
+        ),
     }
 }
 

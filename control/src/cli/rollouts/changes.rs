@@ -6,18 +6,36 @@ use std::collections::BTreeMap;
 
 use bc_protocol::id::NodeId;
 
-use super::progress::{Phase, Wave, in_words, state_in_words, waves};
-use crate::api::rollout::{Rollout, RolloutNode, RowState};
+use super::progress::{Phase, Wave, in_words, soak_in_words, state_in_words, waves};
+use crate::api::rollout::{Rollout, RolloutNode, RolloutState, RowState};
 
 /// What is worth telling about the step from `before`, or from nothing, to `now`: nodes first, then waves, then the
 /// rollout.
 pub(super) fn changes(before: Option<&Rollout>, now: &Rollout) -> Vec<String> {
     let mut told = node_changes(before, now);
     told.extend(wave_changes(before, now));
-    if before.is_none_or(|before| before.state != now.state || before.reason != now.reason) {
+    if before.is_some_and(|before| before.frozen.is_some() && now.frozen.is_none() && is_open(now))
+    {
+        told.push("the fleet is frozen no more".to_owned());
+    }
+    if before.is_none_or(|before| moved(before, now)) {
         told.push(state_in_words(now));
     }
     told
+}
+
+/// Whether the rollout itself stands otherwise than it did.
+fn moved(before: &Rollout, now: &Rollout) -> bool {
+    let frozen = now.frozen.is_some() && before.frozen != now.frozen;
+    before.state != now.state || before.reason != now.reason || frozen
+}
+
+/// Whether nodes may still start.
+fn is_open(rollout: &Rollout) -> bool {
+    match rollout.state {
+        RolloutState::Running | RolloutState::Paused => true,
+        RolloutState::Completed | RolloutState::Aborted => false,
+    }
 }
 
 /// That a wave is over says nothing which its counts have not said.
@@ -27,7 +45,7 @@ fn is_news(before: Option<&Wave>, now: &Wave) -> bool {
     match now.phase {
         Phase::Waiting => false,
         Phase::Open | Phase::Soaking => counted || moved,
-        Phase::Over => counted,
+        Phase::Settled | Phase::Over => counted,
     }
 }
 
@@ -71,9 +89,10 @@ fn in_trouble(node: &RolloutNode) -> Option<String> {
 
 fn wave_changes(before: Option<&Rollout>, now: &Rollout) -> Vec<String> {
     let before = before.map(waves).unwrap_or_default();
-    let now = waves(now);
-    let of = now.len();
-    now.iter()
+    let waves = waves(now);
+    let of = waves.len();
+    waves
+        .iter()
         .filter(|wave| {
             is_news(
                 before.iter().find(|known| known.number == wave.number),
@@ -85,10 +104,7 @@ fn wave_changes(before: Option<&Rollout>, now: &Rollout) -> Vec<String> {
                 "wave {} of {of}: {}{}",
                 wave.number,
                 in_words(&wave.counts),
-                match wave.phase {
-                    Phase::Soaking => "; soaking",
-                    Phase::Waiting | Phase::Open | Phase::Over => "",
-                }
+                soak_in_words(now, wave.phase)
             )
         })
         .collect()
@@ -97,7 +113,7 @@ fn wave_changes(before: Option<&Rollout>, now: &Rollout) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{api::rollout::RolloutState, cli::rollouts::sample::rollout};
+    use crate::{api::freeze::Frozen, cli::rollouts::sample::rollout};
 
     #[test]
     fn only_what_changed_is_told() {
@@ -126,7 +142,22 @@ mod tests {
         let mut paused = failed.clone();
         paused.state = RolloutState::Paused;
         paused.reason = Some("wave 1: 1 of 1 failed".to_owned());
-        let states = [begin, started.clone(), started, retried, failed, paused];
+        let mut frozen = started.clone();
+        frozen.frozen = Some(Frozen {
+            reason: "incident 7".to_owned(),
+            by: "alice".to_owned(),
+            since: started.updated_at,
+        });
+        let states = [
+            begin,
+            started.clone(),
+            frozen.clone(),
+            frozen,
+            started,
+            retried,
+            failed,
+            paused,
+        ];
         let mut before = None;
         let mut told = Vec::new();
         for state in &states {
@@ -137,6 +168,8 @@ mod tests {
         wave 1 of 2: 1 pending
         1.4.0 running: 2 pending
         wave 1 of 2: 1 upgrading
+        1.4.0 running: 1 upgrading, 1 pending; alice froze the fleet at 2026-11-29T21:00:00Z, so nothing starts until `better-compute fleet unfreeze`: incident 7
+        the fleet is frozen no more
         node_00000000000000000000000000 tries again: download: stalled
         node_00000000000000000000000000 failed: no-welcome: nobody
         wave 1 of 2: 1 failed; soaking

@@ -11,8 +11,9 @@ use crate::{
     cli::{
         exit::Exit,
         failure::Failure,
+        named::Named,
         online::{NodeName, Online},
-        print::{Answer, Detail, View},
+        print::{Answer, Detail, View, note},
         sheet::{Cell, Sheet},
     },
 };
@@ -22,16 +23,19 @@ use crate::{
 /// With --output wide, the word for it, too.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Explain {
-    /// The rollout
+    /// The rollout, by its id or the beginning or end of it
     #[arg(value_name = "ROLLOUT")]
-    rollout: RolloutId,
-    /// The node, by its id, the end of it, or its hostname; it need not be in the rollout
+    rollout: Named<RolloutId>,
+    /// The node, by its id, the beginning or end of it, or its hostname; it need not be in the rollout
     #[arg(value_name = "NODE")]
     node: Option<NodeName>,
 }
 
 /// Nodes that a rollout is explained by: whoever needs more asks for them one by one.
 const EXPLAINED_MAX: usize = 5;
+
+/// The word for a tenant in which nothing starts.
+const FROZEN: &str = "frozen";
 
 /// What a rollout waits for.
 #[derive(Debug)]
@@ -45,17 +49,24 @@ struct Explained {
 
 impl Explain {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
+        let rollout_id = online.id(&self.rollout).await?;
         let Some(named) = &self.node else {
-            return explain_all(online, self.rollout).await;
+            return explain_all(online, rollout_id).await;
         };
         let request = ExplainRollout {
             tenant_id: online.client.tenant.clone(),
-            rollout_id: self.rollout,
+            rollout_id,
             node_id: online.node(named).await?,
         };
-        online
-            .show::<Explanation>("rollouts/explain", &request)
-            .await
+        let told = online
+            .client
+            .call::<Explanation>("rollouts/explain", &request)
+            .await?;
+        online.show_answer(&told).await?;
+        if told.value.code == FROZEN && !online.printer.is_for_programs() {
+            note("  hint: `better-compute fleet unfreeze` lets nodes start again");
+        }
+        Ok(Exit::Done)
     }
 }
 
@@ -106,7 +117,7 @@ impl View for Explained {
     fn sheet(&self, detail: Detail) -> Sheet {
         let rows = self.nodes.iter().map(|told| {
             let state = told.state.map(|state| state.word());
-            let mut row = vec![Cell::new(&told.node_id), Cell::optional(state)];
+            let mut row = vec![Cell::id(&told.node_id), Cell::optional(state)];
             if detail == Detail::Wide {
                 row.push(Cell::new(&told.code));
             }
@@ -131,6 +142,8 @@ impl View for Explained {
 }
 
 impl View for Explanation {
+    const SCHEMA: Option<&'static str> = Some("Explanation");
+
     fn sheet(&self, detail: Detail) -> Sheet {
         let state = self.state.map(|state| format!(" ({})", state.word()));
         let sentence = format!(

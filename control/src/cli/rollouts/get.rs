@@ -5,7 +5,7 @@ use clap::Args;
 
 use crate::{
     api::rollout::{OneRollout, Rollout},
-    cli::{exit::Exit, failure::Failure, online::Online},
+    cli::{exit::Exit, failure::Failure, named::Named, online::Online},
 };
 
 /// Show one rollout: its waves, and the nodes where something went wrong
@@ -13,16 +13,16 @@ use crate::{
 /// With --output wide, all its nodes.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Get {
-    /// Its id
+    /// Its id, or the beginning or end of it
     #[arg(value_name = "ROLLOUT")]
-    rollout: RolloutId,
+    rollout: Named<RolloutId>,
 }
 
 impl Get {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
         let request = OneRollout {
             tenant_id: online.client.tenant.clone(),
-            rollout_id: self.rollout,
+            rollout_id: online.id(&self.rollout).await?,
         };
         online.show::<Rollout>("rollouts/get", &request).await
     }

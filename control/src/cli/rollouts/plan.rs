@@ -38,6 +38,8 @@ pub(super) async fn show_plan(online: &Online, wanted: Wanted) -> Result<Exit, F
 }
 
 impl View for RolloutPlan {
+    const SCHEMA: Option<&'static str> = Some("RolloutPlan");
+
     fn sheet(&self, _detail: Detail) -> Sheet {
         let mut fields = vec![
             ("version", Cell::new(&self.version)),

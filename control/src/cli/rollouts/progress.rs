@@ -5,8 +5,11 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    api::rollout::{Rollout, RolloutState, RowCounts, RowState},
-    cli::exit::Exit,
+    api::{
+        freeze::Frozen,
+        rollout::{Rollout, RolloutState, RowCounts, RowState},
+    },
+    cli::{exit::Exit, sheet::second},
 };
 
 /// One wave.
@@ -29,6 +32,8 @@ pub(super) enum Phase {
     Open,
     /// All its nodes have settled; the next wave waits for the soak to end.
     Soaking,
+    /// All its nodes have settled; the next wave waits for somebody to let the rollout go on.
+    Settled,
     /// Nothing more happens to it.
     Over,
 }
@@ -62,10 +67,12 @@ fn phase(rollout: &Rollout, index: u32, last: Option<u32>, counts: &RowCounts) -
                 Phase::Over
             } else if settled(counts) < total(counts) {
                 Phase::Open
-            } else if Some(index) == last || rollout.state == RolloutState::Paused {
+            } else if Some(index) == last {
                 Phase::Over
-            } else {
+            } else if rollout.state == RolloutState::Running || rollout.soaks_until.is_some() {
                 Phase::Soaking
+            } else {
+                Phase::Settled
             }
         }
     }
@@ -84,8 +91,37 @@ pub(super) fn outcome(rollout: &Rollout) -> Option<Exit> {
     }
 }
 
-/// The rollout in one line.
+/// The rollout in one line, and what keeps it.
 pub(super) fn state_in_words(rollout: &Rollout) -> String {
+    let mut words = bare_state(rollout);
+    if let Some(until) = rollout.soaks_until {
+        let wave = rollout.wave.saturating_add(1);
+        words = format!("{words}; wave {wave} soaks until {}", second(until));
+    }
+    if let Some(frozen) = &rollout.frozen {
+        words = format!("{words}; {}", frozen_in_words(frozen));
+    }
+    words
+}
+
+/// Why nothing starts in the whole tenant, and what ends that.
+pub(in crate::cli) fn frozen_in_words(Frozen { reason, by, since }: &Frozen) -> String {
+    format!(
+        "{by} froze the fleet at {}, so nothing starts until `better-compute fleet unfreeze`: {reason}",
+        second(*since)
+    )
+}
+
+/// `; soaking until …`, where a wave does.
+pub(super) fn soak_in_words(rollout: &Rollout, phase: Phase) -> String {
+    match (phase, rollout.soaks_until) {
+        (Phase::Soaking, Some(until)) => format!("; soaking until {}", second(until)),
+        (Phase::Soaking, None) => "; soaking".to_owned(),
+        (Phase::Waiting | Phase::Open | Phase::Settled | Phase::Over, _) => String::new(),
+    }
+}
+
+fn bare_state(rollout: &Rollout) -> String {
     let counts = in_words(&rollout.nodes);
     let version = &rollout.version;
     match (rollout.state, &rollout.reason) {
@@ -172,12 +208,12 @@ mod tests {
 
     #[test]
     fn a_wave_waits_opens_soaks_and_is_over() {
-        use Phase::{Open, Over, Soaking, Waiting};
+        use Phase::{Open, Over, Settled, Soaking, Waiting};
         for (state, wave, first, second, expected) in [
             ("running", 0, "pending", "pending", [Open, Waiting]),
             ("running", 0, "upgrading", "pending", [Open, Waiting]),
             ("running", 0, "succeeded", "pending", [Soaking, Waiting]),
-            ("paused", 0, "failed", "pending", [Over, Waiting]),
+            ("paused", 0, "failed", "pending", [Settled, Waiting]),
             ("running", 1, "succeeded", "upgrading", [Over, Open]),
             ("running", 1, "succeeded", "succeeded", [Over, Over]),
             ("completed", 1, "succeeded", "succeeded", [Over, Over]),
@@ -186,6 +222,33 @@ mod tests {
             let rollout = rollout(state, wave, &[(0, first, None), (1, second, None)]);
             assert_eq!(phases(&rollout), expected, "{state} {first} {second}");
         }
+    }
+
+    #[test]
+    fn a_wave_soaks_during_a_pause_too() {
+        let mut rollout = rollout("paused", 0, &[(0, "succeeded", None), (1, "pending", None)]);
+        rollout.soaks_until = Some(rollout.updated_at);
+        assert_eq!(phases(&rollout), [Phase::Soaking, Phase::Waiting]);
+        assert_eq!(
+            state_in_words(&rollout),
+            "1.4.0 paused (1 succeeded, 1 pending): wave 1: 1 of 1 failed, more than 0.05; \
+             wave 1 soaks until 2026-11-29T21:00:00Z"
+        );
+    }
+
+    #[test]
+    fn a_freeze_says_who_why_since_when_and_how_it_ends() {
+        let mut rollout = rollout("running", 0, &[(0, "pending", None)]);
+        rollout.frozen = Some(Frozen {
+            reason: "incident 7".to_owned(),
+            by: "alice".to_owned(),
+            since: rollout.updated_at,
+        });
+        assert_eq!(
+            state_in_words(&rollout),
+            "1.4.0 running: 1 pending; alice froze the fleet at 2026-11-29T21:00:00Z, so nothing starts until \
+             `better-compute fleet unfreeze`: incident 7"
+        );
     }
 
     #[test]

@@ -6,15 +6,15 @@ use clap::Args;
 use super::watch::{WatchFlags, or_show};
 use crate::{
     api::rollout::{OneRollout, Rollout},
-    cli::{exit::Exit, failure::Failure, online::Online},
+    cli::{exit::Exit, failure::Failure, named::Named, online::Online},
 };
 
 /// Go on with a paused rollout; what has failed in its wave so far is accepted
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Resume {
-    /// Its id
+    /// Its id, or the beginning or end of it
     #[arg(value_name = "ROLLOUT")]
-    rollout: RolloutId,
+    rollout: Named<RolloutId>,
     #[command(flatten)]
     watch: WatchFlags,
 }
@@ -23,7 +23,7 @@ impl Resume {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
         let request = OneRollout {
             tenant_id: online.client.tenant.clone(),
-            rollout_id: self.rollout,
+            rollout_id: online.id(&self.rollout).await?,
         };
         let resumed = online
             .client

@@ -5,7 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::rollout::{CreateRollout, Rollout};
+use crate::{
+    api::rollout::{CreateRollout, Rollout},
+    cli::span::human_seconds,
+};
 
 /// What of the request the rollout does not have, as flag and values. What was not asked for is as control has it.
 pub(super) fn differences(request: &CreateRollout, made: &Rollout) -> Vec<String> {
@@ -13,7 +16,7 @@ pub(super) fn differences(request: &CreateRollout, made: &Rollout) -> Vec<String
     let percents = |waves: &[_]| list(waves.iter().map(ToString::to_string).collect());
     let waves = request.waves.as_deref().map(percents);
     let ratio = request.max_failure_ratio.map(|ratio| ratio.to_string());
-    let seconds = |seconds: Option<f64>| seconds.map(|seconds| format!("{seconds}s"));
+    let seconds = |seconds: Option<f64>| seconds.map(human_seconds);
     let compared = [
         ("--waves", waves, percents(&made.waves)),
         (
@@ -24,12 +27,12 @@ pub(super) fn differences(request: &CreateRollout, made: &Rollout) -> Vec<String
         (
             "--soak",
             seconds(request.soak_seconds),
-            format!("{}s", made.soak_seconds),
+            human_seconds(made.soak_seconds),
         ),
         (
             "--upgrade-timeout",
             seconds(request.upgrade_timeout_seconds),
-            format!("{}s", made.upgrade_timeout_seconds),
+            human_seconds(made.upgrade_timeout_seconds),
         ),
     ];
     let mut different: Vec<String> = compared
@@ -108,8 +111,8 @@ mod tests {
             &[
                 "--waves 60,100 (it has 10,50,100)",
                 "--max-failure-ratio 0.1 (it has 0.05)",
-                "--soak 60s (it has 600s)",
-                "--upgrade-timeout 60.5s (it has 900s)",
+                "--soak 1m (it has 10m)",
+                "--upgrade-timeout 1m500ms (it has 15m)",
                 "--pool (2 of its nodes are in others)",
             ],
         );

@@ -1,6 +1,6 @@
 //! Rollouts as people see them.
 
-use super::progress::{self, Phase, settled, total};
+use super::progress::{self, Phase, frozen_in_words, settled, total};
 use crate::{
     api::rollout::{Rollout, RolloutNode, RolloutState, Rollouts, RowState},
     cli::{
@@ -12,6 +12,8 @@ use crate::{
 };
 
 impl View for Rollout {
+    const SCHEMA: Option<&'static str> = Some("Rollout");
+
     fn sheet(&self, detail: Detail) -> Sheet {
         Sheet::fields(fields(self))
             .above(waves_table(self))
@@ -25,6 +27,8 @@ impl View for Rollout {
 }
 
 impl View for Rollouts {
+    const SCHEMA: Option<&'static str> = Some("Rollouts");
+
     fn sheet(&self, detail: Detail) -> Sheet {
         let brief = [
             "ID", "VERSION", "STATE", "WAVE", "SETTLED", "FAILED", "CREATED",
@@ -35,7 +39,7 @@ impl View for Rollouts {
             .iter()
             .map(|rollout| {
                 let mut row = vec![
-                    Cell::new(&rollout.id),
+                    Cell::id(&rollout.id),
                     Cell::new(&rollout.version),
                     state(rollout.state),
                     Cell::new(wave(rollout)),
@@ -79,6 +83,12 @@ fn fields(rollout: &Rollout) -> Vec<(&'static str, Cell)> {
     }
     if let Some(reason) = &rollout.paused_reason {
         fields.push(("had paused", Cell::new(reason)));
+    }
+    if let Some(frozen) = &rollout.frozen {
+        fields.push(("frozen", Cell::toned(frozen_in_words(frozen), Tone::Bad)));
+    }
+    if let Some(until) = rollout.soaks_until {
+        fields.push(("soaks until", Cell::toned(second(until), Tone::Busy)));
     }
     fields.extend([
         ("wave", Cell::new(wave_and_others(rollout))),
@@ -168,7 +178,7 @@ fn late_table(rollout: &Rollout) -> Sheet {
         .flatten()
         .map(|node| {
             vec![
-                Cell::new(&node.node_id),
+                Cell::id(&node.node_id),
                 Cell::pool(&node.pool_id),
                 row_state(node.state),
                 Cell::optional(node.from_version.as_ref()),
@@ -182,7 +192,7 @@ fn late_table(rollout: &Rollout) -> Sheet {
 
 fn node_row(node: &RolloutNode) -> Vec<Cell> {
     vec![
-        Cell::new(&node.node_id),
+        Cell::id(&node.node_id),
         Cell::pool(&node.pool_id),
         Cell::new(node.wave.saturating_add(1)),
         row_state(node.state),
@@ -233,6 +243,7 @@ fn phase(phase: Phase) -> Cell {
         Phase::Waiting => Cell::new("waiting"),
         Phase::Open => Cell::toned("open", Tone::Busy),
         Phase::Soaking => Cell::toned("soaking", Tone::Busy),
+        Phase::Settled => Cell::toned("settled", Tone::Busy),
         Phase::Over => Cell::new("over"),
     }
 }
@@ -292,7 +303,7 @@ mod tests {
 
         WAVE  PHASE    NODES  PENDING  UPGRADING  SUCCEEDED  FAILED  SKIPPED  BACK
         1     over     1      0        0          1          0       0        0
-        2     over     2      0        0          1          1       0        0
+        2     settled  2      0        0          1          1       0        0
         3     waiting  1      1        0          0          0       0        0
 
         NODE                             POOL                             WAVE  STATE   FROM  FINISHED  ERROR

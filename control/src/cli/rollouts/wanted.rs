@@ -25,13 +25,13 @@ pub(super) struct Wanted {
     #[arg(long, value_name = "PERCENTAGES")]
     waves: Option<Waves>,
     /// The share of a wave that may fail, like 0.05 or 5%; control's default is 0.05
-    #[arg(long, value_name = "SHARE", value_parser = shares::share)]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, value_parser = shares::share)]
     max_failure_ratio: Option<Share>,
     /// Rest between waves, 0 to 7 days; control's default is 10m
-    #[arg(long, value_name = "DURATION", value_parser = span::soak)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = span::soak)]
     soak: Option<Duration>,
     /// How long one node may take, 1 minute to 1 day; control's default is 15m
-    #[arg(long, value_name = "DURATION", value_parser = span::upgrade_timeout)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = span::upgrade_timeout)]
     upgrade_timeout: Option<Duration>,
     /// Only nodes of this pool, by id or name; may be given several times
     #[arg(long = "pool", value_name = "POOL")]

@@ -21,6 +21,7 @@ use crate::{
         client::CallError,
         exit::Exit,
         failure::Failure,
+        named::Named,
         online::Online,
         print::{Answer, Output, Printer, note, write_out},
         sheet::{printable, second},
@@ -36,11 +37,11 @@ use crate::{
 /// was paused or aborted, or nodes have failed. A control that restarts is waited for.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Watch {
-    /// Its id
+    /// Its id, or the beginning or end of it
     #[arg(value_name = "ROLLOUT")]
-    rollout: RolloutId,
+    rollout: Named<RolloutId>,
     /// How long to watch; then end with 5
-    #[arg(long, value_name = "DURATION", value_parser = span::patience)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = span::patience)]
     timeout: Option<Duration>,
 }
 
@@ -51,13 +52,14 @@ pub(super) struct WatchFlags {
     #[arg(long)]
     watch: bool,
     /// How long to follow it; then end with 5
-    #[arg(long, value_name = "DURATION", requires = "watch", value_parser = span::patience)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, requires = "watch", value_parser = span::patience)]
     timeout: Option<Duration>,
 }
 
 impl Watch {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
-        watch(online, self.rollout, self.timeout).await
+        let rollout = online.id(&self.rollout).await?;
+        watch(online, rollout, self.timeout).await
     }
 }
 
@@ -180,7 +182,7 @@ impl<'a> Shown<'a> {
                     fields.remove("nodeList");
                 }
                 if last.as_ref() != Some(&object) {
-                    printer.show_next(&object)?;
+                    printer.show_next(&object, "Rollout")?;
                     *last = Some(object);
                 }
             }
@@ -219,9 +221,15 @@ impl<'a> Shown<'a> {
 fn hint(rollout: &Rollout) {
     let id = &rollout.id;
     match rollout.state {
-        RolloutState::Paused => note(&format!(
-            "  hint: `better-compute rollouts resume {id}` accepts these failures and goes on; `abort` ends it"
-        )),
+        RolloutState::Paused => {
+            let resume = match rollout.nodes.failed {
+                0 => "goes on",
+                _ => "accepts the failures of its wave and goes on",
+            };
+            note(&format!(
+                "  hint: `better-compute rollouts resume {id}` {resume}; `abort` ends it"
+            ));
+        }
         RolloutState::Aborted | RolloutState::Completed if rollout.nodes.failed > 0 => note(
             &format!("  hint: `better-compute rollouts get {id}` shows the nodes and their errors"),
         ),

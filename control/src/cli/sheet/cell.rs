@@ -1,7 +1,7 @@
 //! One cell of what people see.
 //!
 //! Takes what others wrote, gives it fit for a terminal, with what is known about it: whether it may be clipped, and
-//! whether it is a pool.
+//! whether it is a pool or another thing's id.
 
 use std::{collections::BTreeMap, fmt::Display};
 
@@ -29,6 +29,8 @@ pub(super) enum Kind {
     Prose,
     /// The id of a pool, which people know by its name.
     Pool,
+    /// Another id, of which a beginning is enough to name it.
+    Id,
 }
 
 /// How a cell should strike the eye.
@@ -91,6 +93,14 @@ impl Cell {
     pub(in crate::cli) fn pool(id: &PoolId) -> Self {
         Self {
             kind: Kind::Pool,
+            ..Self::new(id)
+        }
+    }
+
+    /// An id: in a table its beginning is enough, where nothing else begins like it.
+    pub(in crate::cli) fn id(id: impl Display) -> Self {
+        Self {
+            kind: Kind::Id,
             ..Self::new(id)
         }
     }

@@ -23,7 +23,7 @@ pub(in crate::cli) struct Create {
     #[arg(long = "permission", value_name = "PERMISSION", required = true, value_parser = permissions())]
     permissions: Vec<String>,
     /// For how long it works, at most a year; without it, until it is revoked
-    #[arg(long, value_name = "DURATION", value_parser = span::token_life)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = span::token_life)]
     expires: Option<Duration>,
     #[command(flatten)]
     destination: Destination,

@@ -9,6 +9,7 @@ use crate::{
         ask::{Consent, confirm},
         exit::Exit,
         failure::Failure,
+        named::Named,
         online::Online,
     },
 };
@@ -16,21 +17,22 @@ use crate::{
 /// Take an API token back: nobody is known by it any more
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Revoke {
-    /// Its id
+    /// Its id, or the beginning or end of it
     #[arg(value_name = "TOKEN_ID")]
-    token: TokenId,
+    token: Named<TokenId>,
     #[command(flatten)]
     consent: Consent,
 }
 
 impl Revoke {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
+        let token_id = online.id(&self.token).await?;
         if self.consent.is_open() {
-            confirm(&question(online, &self.token).await?, &self.consent)?;
+            confirm(&question(online, &token_id).await?, &self.consent)?;
         }
         let request = OneToken {
             tenant_id: online.client.tenant.clone(),
-            token_id: self.token,
+            token_id,
         };
         online.show::<Token>("tokens/revoke", &request).await
     }

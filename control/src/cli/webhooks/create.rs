@@ -13,9 +13,12 @@ use crate::{
 /// is sent until the receiver answers with 200 to 299, for about two days; always under the same webhook-id, so that
 /// the receiver can leave out what it has had.
 #[derive(Debug, Args)]
+#[command(mut_arg("out", |out| {
+    out.help("Write the secret to this new file, readable by its owner only, instead of printing it")
+}))]
 pub(in crate::cli) struct Create {
-    /// Where to send them
-    #[arg(long, value_name = "URL")]
+    /// Where to send them: the receiver's address, not control's (which is --api-url here)
+    #[arg(long, value_name = "RECEIVER")]
     url: String,
     /// Only of this type, such as rollout.paused, or of this kind, such as 'node.*'; may be given several times
     #[arg(long = "type", value_name = "TYPE")]

@@ -18,7 +18,7 @@ use crate::{
 /// The work itself is somebody else's. Its node takes a place in its pool's budget until the workflow has ended.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Create {
-    /// The node that it disrupts, by its id, the end of it, or its hostname
+    /// The node that it disrupts, by its id, the beginning or end of it, or its hostname
     #[arg(long, value_name = "NODE")]
     node: NodeName,
     /// What is done to it, such as reboot

@@ -5,7 +5,7 @@ use clap::Args;
 
 use crate::{
     api::workflow::{UpdateWorkflow, Workflow, WorkflowState},
-    cli::{exit::Exit, failure::Failure, online::Online, rollouts::reason},
+    cli::{exit::Exit, failure::Failure, named::Named, online::Online, rollouts::reason},
 };
 
 /// Say how a workflow stands; one that has ended gives its node's place back
@@ -14,9 +14,9 @@ use crate::{
 /// time, and stays as it has ended.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Update {
-    /// Its id
+    /// Its id, or the beginning or end of it
     #[arg(value_name = "WORKFLOW")]
-    workflow: WorkflowId,
+    workflow: Named<WorkflowId>,
     /// pending, running, paused, succeeded, failed or cancelled
     #[arg(long, value_name = "STATE")]
     state: WorkflowState,
@@ -29,7 +29,7 @@ impl Update {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
         let request = UpdateWorkflow {
             tenant_id: online.client.tenant.clone(),
-            workflow_id: self.workflow,
+            workflow_id: online.id(&self.workflow).await?,
             state: self.state,
             reason: self.reason,
         };
