@@ -29,7 +29,7 @@ use thiserror::Error;
 use ulid::Ulid;
 
 use crate::{chance, clock::Moment, event::news::News};
-use conn::Pool;
+use conn::{Committed, Pool};
 pub(crate) use conn::{Conn, Reader, Tx};
 use fold::Folding;
 use held::may_take;
@@ -56,6 +56,7 @@ pub(crate) struct Db {
     reader: Reader,
     folding: Option<Folding>,
     news: News,
+    committed: Committed,
     hints: Hints,
     process: Arc<str>,
 }
@@ -86,6 +87,7 @@ impl Db {
             reader,
             folding,
             news: News::default(),
+            committed: Committed::default(),
             hints: Hints::new(shared, process.clone()),
             process: process.into(),
         })
@@ -114,7 +116,8 @@ impl Db {
         may_take();
         let conn = self.writer.begin(begins).await?;
         let written = self.folding.as_ref().map(Folding::written);
-        Ok(Tx::new(conn, self.news.clone(), written))
+        let (news, committed) = (self.news.clone(), self.committed.clone());
+        Ok(Tx::new(conn, news, written, committed))
     }
 
     /// Where to read what is committed.
@@ -138,6 +141,11 @@ impl Db {
     /// Word of committed events.
     pub(crate) fn news(&self) -> &News {
         &self.news
+    }
+
+    /// When this process committed something last, or opened the database.
+    pub(crate) fn committed_at(&self) -> Moment {
+        self.committed.at()
     }
 
     /// Whether it answers, and with a schema that this build knows.

@@ -3,7 +3,13 @@
 //! A [`Conn`] is a transaction of either database; what it reads is one moment. A [`Tx`] is one that may write, and
 //! that somebody has to commit. A [`Reader`] runs single statements on what is committed.
 
-use std::ops::{Deref, DerefMut};
+use std::{
+    ops::{Deref, DerefMut},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+};
 
 use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
@@ -13,7 +19,7 @@ use super::{
     query::Query,
     whole::Whole,
 };
-use crate::event::news::News;
+use crate::{clock::Moment, event::news::News};
 
 /// A transaction. Dropped, it is rolled back.
 #[derive(Debug)]
@@ -31,16 +37,22 @@ pub(crate) struct Tx {
     last: Vec<Query>,
     news: News,
     written: Option<Written>,
+    committed: Committed,
 }
 
 impl Tx {
-    pub(super) fn new(conn: Conn, news: News, written: Option<Written>) -> Self {
-        let last = Vec::new();
+    pub(super) fn new(
+        conn: Conn,
+        news: News,
+        written: Option<Written>,
+        committed: Committed,
+    ) -> Self {
         Self {
             conn,
-            last,
+            last: Vec::new(),
             news,
             written,
+            committed,
         }
     }
 
@@ -73,6 +85,7 @@ impl Tx {
             Conn::Sqlite(tx) => tx.commit().await,
             Conn::Postgres(tx) => tx.commit().await,
         }?;
+        self.committed.now();
         #[cfg(feature = "bench")]
         crate::bench::committed();
         if let Some(written) = &self.written {
@@ -96,6 +109,28 @@ impl Deref for Tx {
 impl DerefMut for Tx {
     fn deref_mut(&mut self) -> &mut Conn {
         &mut self.conn
+    }
+}
+
+/// When something was committed last.
+#[derive(Clone, Debug)]
+pub(super) struct Committed(Arc<AtomicI64>);
+
+impl Committed {
+    /// Something was, just now.
+    pub(super) fn now(&self) {
+        self.0.store(Moment::now().millis(), Ordering::Relaxed);
+    }
+
+    /// When it was.
+    pub(super) fn at(&self) -> Moment {
+        Moment::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl Default for Committed {
+    fn default() -> Self {
+        Self(Arc::new(AtomicI64::new(Moment::now().millis())))
     }
 }
 

@@ -6,7 +6,7 @@
 use std::{path::Path, time::Duration};
 
 use sqlx::{
-    SqlitePool,
+    Connection as _, SqlitePool,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
@@ -55,8 +55,7 @@ pub(super) async fn open(path: &Path) -> Result<Opened, DbError> {
         .statement_cache_capacity(STATEMENTS_KEPT)
         .row_buffer_size(ROWS_BETWEEN)
         .busy_timeout(BUSY_TIMEOUT);
-    let writer = SqlitePoolOptions::new()
-        .max_connections(1)
+    let writer = connections(1)
         .connect_with(
             options
                 .clone()
@@ -66,18 +65,30 @@ pub(super) async fn open(path: &Path) -> Result<Opened, DbError> {
         .await?;
     check_version(&writer).await?;
     migrations::sqlite().run(&writer).await?;
-    let reader = SqlitePoolOptions::new()
-        .max_connections(READERS_MAX)
+    let reader = connections(READERS_MAX)
         .connect_with(options.clone().create_if_missing(false).read_only(true))
         .await?;
-    let folder = SqlitePoolOptions::new()
-        .max_connections(1)
-        .connect_lazy_with(options.create_if_missing(false));
+    let folder = connections(1).connect_lazy_with(options.create_if_missing(false));
     Ok(Opened {
         writer,
         reader,
         folder,
     })
+}
+
+/// So many connections, none of which is used again while it takes itself for one in a transaction. Where the disk is full
+/// or fails, SQLite rolls back by itself; the rollback that follows is refused then, and every later transaction on that
+/// connection would be.
+fn connections(max: u32) -> SqlitePoolOptions {
+    SqlitePoolOptions::new()
+        .max_connections(max)
+        .after_release(|conn, _| {
+            Box::pin(async move {
+                // The rollback of what was dropped comes before the answer.
+                conn.ping().await?;
+                Ok(!conn.is_in_transaction())
+            })
+        })
 }
 
 async fn check_version(pool: &SqlitePool) -> Result<(), DbError> {

@@ -22,7 +22,11 @@ pub(super) async fn healthz() -> Json<Value> {
 /// For the controller to have been over all rollouts. It goes at least every half minute; a large fleet takes a while.
 const ROUND_AGE_MAX: Duration = Duration::from_secs(120);
 
-/// Ready: its database answers with this build's schema, and the controller moves.
+/// Since this process committed something last. It gives a sign of life every four seconds; a disk that is full, or a
+/// database that cannot be written for another reason, answers every question meanwhile.
+const COMMIT_AGE_MAX: Duration = Duration::from_secs(30);
+
+/// Ready: its database answers with this build's schema and can be written, and the controller moves.
 pub(super) async fn readyz(State(app): State<Shared>) -> Response {
     let schema = timeout(DATABASE_PATIENCE, app.services.db.is_migrated()).await;
     let schema = schema.unwrap_or(Err(sqlx::Error::PoolTimedOut));
@@ -35,7 +39,8 @@ pub(super) async fn readyz(State(app): State<Shared>) -> Response {
         let error: &dyn std::error::Error = error;
         tracing::error!(error, "the database does not answer");
     }
-    let ready = matches!(schema, Ok(true)) && moves;
+    let writes = now.since(app.services.db.committed_at()) <= COMMIT_AGE_MAX;
+    let ready = matches!(schema, Ok(true)) && writes && moves;
     let status = if ready {
         StatusCode::OK
     } else {
@@ -44,6 +49,7 @@ pub(super) async fn readyz(State(app): State<Shared>) -> Response {
     let body = json!({
         "status": if ready { "ready" } else { "not-ready" },
         "database": if schema.is_ok() { "ok" } else { "failing" },
+        "writes": if writes { "ok" } else { "failing" },
         "migrations": if let Ok(false) = schema { "missing" } else { "ok" },
         "controllerAgeSeconds": age.as_secs_f64(),
     });

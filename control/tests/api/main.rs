@@ -17,6 +17,7 @@ mod codes;
 mod contract;
 mod downloads;
 mod events;
+mod full;
 mod guard;
 mod happened;
 mod headers;

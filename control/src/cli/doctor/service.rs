@@ -59,12 +59,15 @@ fn readiness(body: &Value, to: &mut Findings) {
         );
     }
     let found = format!(
-        "not ready: database {}, migrations {}",
+        "not ready: database {}, writes {}, migrations {}",
         part(body, "database"),
+        part(body, "writes"),
         part(body, "migrations")
     );
     let mend = if part(body, "database") == "failing" {
         "see that its database runs and is reached; control's log says why, and nothing else can be looked at before"
+    } else if part(body, "writes") == "failing" {
+        "see that the database's disk has room and can be written; control's log says why"
     } else {
         "control's log says why"
     };
@@ -133,10 +136,13 @@ mod tests {
 
     #[test]
     fn a_service_that_is_not_ready_says_which_part() {
-        let body = json!({"status": "not-ready", "database": "failing", "migrations": "ok"});
+        let body = json!({"status": "not-ready", "database": "failing", "writes": "ok", "migrations": "ok"});
         let (wrong, found) = state(|to| readiness(&body, to));
         assert_eq!(wrong, State::Wrong);
-        assert_eq!(found, "not ready: database failing, migrations ok");
+        assert_eq!(
+            found,
+            "not ready: database failing, writes ok, migrations ok"
+        );
     }
 
     #[test]
