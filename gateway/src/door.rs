@@ -8,11 +8,12 @@ use std::{
     net::IpAddr,
     num::NonZeroU32,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 
 use thiserror::Error;
 
-use crate::limits::Limits;
+use crate::limits::{LINGERS_AFTER, Limits};
 
 /// Counts who is inside.
 #[derive(Debug, Default)]
@@ -27,6 +28,17 @@ struct Inside {
     moves: u64,
     /// Those that were not welcomed yet. It holds no address with nobody behind it.
     unwelcomed: BTreeMap<IpAddr, u32>,
+    /// The same by the second in which they came. It holds no second in which nobody did.
+    came: BTreeMap<u64, u32>,
+    /// From when seconds count: when the first came.
+    since: Option<Instant>,
+}
+
+/// Somebody who was not welcomed yet.
+#[derive(Clone, Copy, Debug)]
+struct Unwelcomed {
+    address: IpAddr,
+    second: u64,
 }
 
 /// Why a connection is closed at once.
@@ -53,12 +65,17 @@ pub(crate) enum Full {
 pub(crate) struct Place {
     door: Arc<Door>,
     /// Until it is welcomed.
-    unwelcomed: Option<IpAddr>,
+    unwelcomed: Option<Unwelcomed>,
 }
 
 impl Door {
     /// Lets one in.
-    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr, limits: &Limits) -> Result<Place, Full> {
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        address: IpAddr,
+        limits: &Limits,
+        now: Instant,
+    ) -> Result<Place, Full> {
         let mut inside = self.inside();
         let max = limits.connections_max;
         if inside.connections >= max.get() {
@@ -70,17 +87,27 @@ impl Door {
             return Err(Full::Address { address, max });
         }
         inside.unwelcomed.insert(address, unwelcomed + 1);
+        let second = inside.second(now);
+        *inside.came.entry(second).or_default() += 1;
         inside.connections += 1;
         inside.moves += 1;
         Ok(Place {
             door: Arc::clone(self),
-            unwelcomed: Some(address),
+            unwelcomed: Some(Unwelcomed { address, second }),
         })
     }
 
     /// How many are inside.
     pub(crate) fn connections(&self) -> u32 {
         self.inside().connections
+    }
+
+    /// How many came so long ago that whoever wants a session has one by now.
+    pub(crate) fn lingering(&self, now: Instant) -> u32 {
+        let mut inside = self.inside();
+        let second = inside.second(now);
+        let until = second.saturating_sub(LINGERS_AFTER.as_secs());
+        inside.came.range(..until).map(|(_, count)| count).sum()
     }
 
     /// How often somebody has come or gone.
@@ -97,8 +124,8 @@ impl Door {
 impl Place {
     /// It counts for its address no more.
     pub(crate) fn welcomed(&mut self) {
-        if let Some(address) = self.unwelcomed.take() {
-            self.door.inside().leave(address);
+        if let Some(one) = self.unwelcomed.take() {
+            self.door.inside().leave(one);
         }
     }
 }
@@ -113,19 +140,32 @@ impl Drop for Place {
 }
 
 impl Inside {
-    fn leave(&mut self, address: IpAddr) {
-        if let Some(count) = self.unwelcomed.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
-                self.unwelcomed.remove(&address);
-            }
+    fn second(&mut self, now: Instant) -> u64 {
+        let since = *self.since.get_or_insert(now);
+        now.saturating_duration_since(since).as_secs()
+    }
+
+    fn leave(&mut self, one: Unwelcomed) {
+        one_less(&mut self.unwelcomed, &one.address);
+        one_less(&mut self.came, &one.second);
+    }
+}
+
+fn one_less<K: Ord>(counts: &mut BTreeMap<K, u32>, of: &K) {
+    if let Some(count) = counts.get_mut(of) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(of);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::clock;
 
     fn limits(connections_max: u32, unwelcomed_per_address: u32) -> Limits {
         let number = |of| NonZeroU32::new(of).unwrap();
@@ -138,18 +178,24 @@ mod tests {
 
     #[test]
     fn an_address_that_says_nothing_takes_no_place_from_others() {
-        let (door, limits) = (Arc::<Door>::default(), limits(10, 2));
+        let (door, limits, now) = (Arc::<Door>::default(), limits(10, 2), clock::now());
         let [a, b] = [[127, 0, 0, 1], [127, 0, 0, 2]].map(IpAddr::from);
         let (mut first, second) = (
-            door.enter(a, &limits).unwrap(),
-            door.enter(a, &limits).unwrap(),
+            door.enter(a, &limits, now).unwrap(),
+            door.enter(a, &limits, now).unwrap(),
         );
-        assert!(matches!(door.enter(a, &limits), Err(Full::Address { .. })));
-        let _other = door.enter(b, &limits).unwrap();
+        assert!(matches!(
+            door.enter(a, &limits, now),
+            Err(Full::Address { .. })
+        ));
+        let _other = door.enter(b, &limits, now).unwrap();
         first.welcomed();
         first.welcomed();
-        let third = door.enter(a, &limits).unwrap();
-        assert!(matches!(door.enter(a, &limits), Err(Full::Address { .. })));
+        let third = door.enter(a, &limits, now).unwrap();
+        assert!(matches!(
+            door.enter(a, &limits, now),
+            Err(Full::Address { .. })
+        ));
         drop((first, second, third));
         assert_eq!(door.inside().connections, 1);
         assert_eq!(door.inside().unwelcomed, BTreeMap::from([(b, 1)]));
@@ -157,14 +203,30 @@ mod tests {
 
     #[test]
     fn a_full_gateway_takes_one_when_one_leaves() {
-        let (door, limits) = (Arc::<Door>::default(), limits(1, 5));
+        let (door, limits, now) = (Arc::<Door>::default(), limits(1, 5), clock::now());
         let a = IpAddr::from([127, 0, 0, 1]);
-        let first = door.enter(a, &limits).unwrap();
+        let first = door.enter(a, &limits, now).unwrap();
         assert!(matches!(
-            door.enter(a, &limits),
+            door.enter(a, &limits, now),
             Err(Full::Connections { .. })
         ));
         drop(first);
-        door.enter(a, &limits).unwrap();
+        door.enter(a, &limits, now).unwrap();
+    }
+
+    #[test]
+    fn who_is_welcomed_or_leaves_lingers_no_more() {
+        let (door, limits, now) = (Arc::<Door>::default(), limits(10, 10), clock::now());
+        let a = IpAddr::from([127, 0, 0, 1]);
+        let mut first = door.enter(a, &limits, now).unwrap();
+        let second = door.enter(a, &limits, now).unwrap();
+        let later = now + LINGERS_AFTER + Duration::from_secs(1);
+        let _third = door.enter(a, &limits, later).unwrap();
+        assert_eq!((door.lingering(now), door.lingering(later)), (0, 2));
+        first.welcomed();
+        assert_eq!(door.lingering(later), 1);
+        drop(second);
+        assert_eq!(door.lingering(later), 0);
+        assert_eq!(door.inside().came.values().sum::<u32>(), 1);
     }
 }

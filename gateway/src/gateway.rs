@@ -6,9 +6,11 @@ use tokio::sync::watch;
 
 use crate::{
     admission::Admission,
+    clock,
     door::Door,
     handshakes::Handshakes,
-    limits::Limits,
+    keying::{Keying, Where},
+    limits::{LINGERING_USUAL, Limits},
     link::{Dropped, Upward},
     metrics::{Limit, Metrics},
     registry::Registry,
@@ -41,6 +43,8 @@ pub(crate) struct Gateway {
     pub(crate) door: Arc<Door>,
     /// Who is at a handshake.
     pub(crate) handshakes: Handshakes,
+    /// Who does their arithmetic.
+    pub(crate) keying: Keying,
     /// What is counted.
     pub(crate) metrics: Metrics,
     admission: Mutex<Admission>,
@@ -63,6 +67,7 @@ impl Gateway {
             phase: watch::Sender::new(Phase::Enrolling),
             door: Arc::default(),
             handshakes: Handshakes::shown(metrics.keying.clone()),
+            keying: Keying::default(),
             metrics,
             admission: Mutex::default(),
             limits: RwLock::new(limits),
@@ -80,6 +85,15 @@ impl Gateway {
     /// How far the process has come.
     pub(crate) fn phase(&self) -> Phase {
         *self.phase.borrow()
+    }
+
+    /// Where the arithmetic of one more handshake is done.
+    pub(crate) fn keys_where(&self) -> Where {
+        if self.door.lingering(clock::now()) > LINGERING_USUAL {
+            Where::Aside
+        } else {
+            Where::Here
+        }
     }
 
     /// Looks up what nobody counts as it happens.

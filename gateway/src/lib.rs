@@ -17,12 +17,14 @@ mod gateway;
 mod handshakes;
 mod identity;
 mod journal;
+mod keying;
 mod limits;
 mod link;
 mod mailbox;
 mod manager;
 mod memory;
 mod metrics;
+mod priority;
 mod rate;
 mod registry;
 mod reload;
@@ -118,10 +120,16 @@ pub fn run(args: &Args) -> Result<(), RunError> {
     if chosen.is_err() {
         warn!("cryptography was chosen twice");
     }
+    let path = args.config.clone();
+    // In a task: what runs outside of one, such as accepting, costs two changes of threads each time.
+    let served = async move {
+        let serving = tokio::spawn(async move { serve::run(config, &path).await });
+        serving.await.map_err(io::Error::from)?
+    };
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?
-        .block_on(serve::run(config, &args.config))
+        .block_on(served)
 }
 
 fn log(format: LogFormat) {

@@ -96,6 +96,13 @@ impl Default for Limits {
 /// For how long a handshake keeps its place when others wait for one: several round trips around the world.
 pub(crate) const HANDSHAKE_HELD_MIN: Duration = Duration::from_secs(1);
 
+/// For how long nobody lingers before a session who wants one: several round trips around the world, and a turn in a queue.
+pub(crate) const LINGERS_AFTER: Duration = Duration::from_secs(2);
+
+/// Connections that linger before a session while all is well: a site whose network is bad. With more, handshakes wait behind
+/// sessions.
+pub(crate) const LINGERING_USUAL: u32 = 256;
+
 /// Heartbeats without a sign of life after which a session is dead: one may be lost, two may be late.
 pub(crate) const SILENT_HEARTBEATS_MAX: u32 = 3;
 

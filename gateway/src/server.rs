@@ -149,16 +149,17 @@ impl Server {
     /// A place, and the moment for the handshake; or the limit that is against it. Nothing is said to whoever is turned
     /// away here: what could be understood costs as much as a handshake.
     fn admit(&self, from: SocketAddr) -> Result<(Place, Instant), (Limit, String)> {
-        let (gateway, limits) = (&self.gateway, self.gateway.limits());
+        let (gateway, limits, now) = (&self.gateway, self.gateway.limits(), clock::now());
         let site = Site::from(from.ip());
-        let place = gateway
-            .door
-            .enter(site.address(), &limits)
-            .map_err(|full| match full {
-                Full::Connections { .. } => (Limit::Connections, full.to_string()),
-                Full::Address { .. } => (Limit::Unwelcomed, full.to_string()),
-            })?;
-        let turn = gateway.admission().arrives(site, &limits, clock::now());
+        let place =
+            gateway
+                .door
+                .enter(site.address(), &limits, now)
+                .map_err(|full| match full {
+                    Full::Connections { .. } => (Limit::Connections, full.to_string()),
+                    Full::Address { .. } => (Limit::Unwelcomed, full.to_string()),
+                })?;
+        let turn = gateway.admission().arrives(site, &limits, now);
         let turn = turn.map_err(|not_now| (limit_of(&not_now), not_now.to_string()))?;
         Ok((place, turn.into()))
     }
@@ -211,9 +212,10 @@ async fn secure_and_upgrade(
         .ok_or(Rejected::Silent)?;
     let max = limits.handshakes_under_way;
     let turn = gateway.handshakes.enter(max).await;
+    let place = gateway.keys_where();
     // What a handshake needs, only who is at it has.
     let secured = turn
-        .unless_wanted(max, Box::pin(greeting.answer(tls)))
+        .unless_wanted(max, Box::pin(greeting.answer(tls, &gateway.keying, place)))
         .await?
         .map_err(Rejected::Tls)?;
     let peer = Peer::of(secured.peer().ok_or(Rejected::NoCertificate)?)?;

@@ -14,6 +14,7 @@ use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::secured::{READ_BYTES, RECORD_BYTES_MAX, Secured};
+use crate::keying::{Keying, Where};
 
 /// The kind of record that a handshake begins with.
 const HANDSHAKE_RECORD: u8 = 0x16;
@@ -59,8 +60,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Patience> Greeting<S> {
     }
 
     /// The whole handshake: both ends know who the other is.
-    pub(crate) async fn answer(self, config: Arc<ServerConfig>) -> io::Result<Secured<S>> {
-        Secured::begun(self.socket, self.come, config).await
+    pub(crate) async fn answer(
+        self,
+        config: Arc<ServerConfig>,
+        keying: &Keying,
+        place: Where,
+    ) -> io::Result<Secured<S>>
+    where
+        S: Send + 'static,
+    {
+        let begun = Secured::begun(self.socket, self.come, config)?;
+        begun.agree(keying, place).await
     }
 
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -7,7 +7,8 @@
 mod pending;
 
 use std::{
-    io,
+    future::poll_fn,
+    io, mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -22,6 +23,8 @@ use rustls_pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use pending::{Pending, Room};
+
+use crate::keying::{Keying, Where};
 
 /// Bytes that are read at once. They are on the stack.
 pub(super) const READ_BYTES: usize = 4 << 10;
@@ -51,24 +54,38 @@ pub(crate) struct Secured<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Secured<S> {
-    /// The whole handshake with a peer that has said this much: both ends know who the other is.
-    pub(super) async fn begun(
-        socket: S,
-        come: Vec<u8>,
-        config: Arc<ServerConfig>,
-    ) -> io::Result<Self> {
+    /// A connection whose peer has said this much.
+    pub(super) fn begun(socket: S, come: Vec<u8>, config: Arc<ServerConfig>) -> io::Result<Self> {
         let tls = UnbufferedServerConnection::new(config).map_err(io::Error::other)?;
-        let mut secured = Self {
+        Ok(Self {
             socket,
             tls,
             encrypted: come,
             plain: Pending::default(),
             leaving: Pending::with_room(FLIGHT_BYTES_USUAL),
             ended: false,
-        };
-        std::future::poll_fn(|cx| secured.poll_begin(cx)).await?;
-        std::future::poll_fn(|cx| secured.poll_handshake(cx)).await?;
-        Ok(secured)
+        })
+    }
+
+    /// The whole handshake: both ends know who the other is. What takes a processor's time is done there.
+    pub(super) async fn agree(mut self, keying: &Keying, place: Where) -> io::Result<Self>
+    where
+        S: Send + 'static,
+    {
+        loop {
+            let mut done;
+            (self, done) = keying.does(place, self, Self::decrypt_kept).await?;
+            poll_fn(|cx| self.judge(mem::replace(&mut done, Ok(())), cx)).await?;
+            // What is left to send then goes with whatever is read or written next: the peer need not wait for it.
+            if !self.tls.is_handshaking() {
+                return Ok(self);
+            }
+            poll_fn(|cx| self.poll_send(cx)).await?;
+            if self.ended {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            poll_fn(|cx| self.poll_record(cx)).await?;
+        }
     }
 
     /// The certificate that the peer showed.
@@ -76,37 +93,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Secured<S> {
         self.tls.peer_certificates()?.first()
     }
 
-    /// Looks at what came before anybody looked.
-    fn poll_begin(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let done = self.decrypt_kept();
-        self.judge(done, cx)
-    }
-
-    fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Reads until a record is whole. Before that there is nothing to do.
+    fn poll_record(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            // What is left to send then goes with whatever is read or written next: the peer need not wait for it.
-            if !self.tls.is_handshaking() {
+            if has_record(&self.encrypted) {
                 return Poll::Ready(Ok(()));
             }
-            ready!(self.poll_send(cx))?;
-            if self.ended {
-                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
-            }
-            ready!(self.poll_receive(cx))?;
+            let mut scratch = [0; READ_BYTES];
+            let fresh = ready!(self.poll_fresh(cx, &mut scratch))?;
+            self.encrypted.extend_from_slice(fresh);
         }
     }
 
     /// Reads once, and decrypts what is whole by then.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut scratch = [0; READ_BYTES];
-        let mut read = ReadBuf::new(&mut scratch);
-        ready!(Pin::new(&mut self.socket).poll_read(cx, &mut read))?;
-        let fresh = read.filled_mut();
-        if fresh.is_empty() {
-            self.ended = true;
-            let why = "expected the peer to say that it closes, found the end";
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, why)));
-        }
+        let fresh = ready!(self.poll_fresh(cx, &mut scratch))?;
         if self.encrypted.is_empty() {
             let (used, done) = self.decrypt(fresh);
             self.encrypted = fresh.get(used..).unwrap_or_default().to_vec();
@@ -116,6 +118,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Secured<S> {
             let done = self.decrypt_kept();
             self.judge(done, cx)
         }
+    }
+
+    /// Reads once.
+    fn poll_fresh<'s>(
+        &mut self,
+        cx: &mut Context<'_>,
+        scratch: &'s mut [u8],
+    ) -> Poll<io::Result<&'s mut [u8]>> {
+        let mut read = ReadBuf::new(scratch);
+        ready!(Pin::new(&mut self.socket).poll_read(cx, &mut read))?;
+        let count = read.filled().len();
+        if count == 0 {
+            self.ended = true;
+            let why = "expected the peer to say that it closes, found the end";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, why)));
+        }
+        Poll::Ready(Ok(scratch.get_mut(..count).unwrap_or_default()))
     }
 
     /// Whether what came may be followed by more.
@@ -141,7 +160,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Secured<S> {
 
     /// Does what the whole records among those kept ask for.
     fn decrypt_kept(&mut self) -> io::Result<()> {
-        let mut kept = std::mem::take(&mut self.encrypted);
+        let mut kept = mem::take(&mut self.encrypted);
         let (used, done) = self.decrypt(&mut kept);
         kept.drain(..used);
         // A Vec without bytes would keep its room.
@@ -250,6 +269,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Secured<S> {
             self.leaving.advance(sent);
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+/// Whether these begin with a whole record, or with what never will be one.
+fn has_record(bytes: &[u8]) -> bool {
+    match bytes {
+        [_, _, _, high, low, rest @ ..] => {
+            let length = usize::from(u16::from_be_bytes([*high, *low]));
+            rest.len() >= length.min(RECORD_BYTES_MAX + RECORD_OVERHEAD_BYTES)
+        }
+        [..] => false,
     }
 }
 

@@ -77,17 +77,26 @@ async fn connect(config: &Arc<ClientConfig>, stream: DuplexStream) -> TlsStream<
 async fn accept(
     stream: DuplexStream,
     config: Arc<ServerConfig>,
+    place: Where,
 ) -> io::Result<Secured<DuplexStream>> {
     let greeting = Greeting::hear(stream).await?;
     let greeting = greeting.ok_or(io::ErrorKind::UnexpectedEof)?;
-    greeting.answer(config).await
+    greeting.answer(config, &Keying::default(), place).await
 }
 
 async fn pair(ends: &Ends, room: usize) -> (TlsStream<DuplexStream>, Secured<DuplexStream>) {
+    pair_at(ends, room, Where::Here).await
+}
+
+async fn pair_at(
+    ends: &Ends,
+    room: usize,
+    place: Where,
+) -> (TlsStream<DuplexStream>, Secured<DuplexStream>) {
     let (near, far) = duplex(room);
     let (client, server) = tokio::join!(
         connect(&ends.client, near),
-        accept(far, Arc::clone(&ends.server))
+        accept(far, Arc::clone(&ends.server), place)
     );
     (client, server.unwrap())
 }
@@ -106,10 +115,11 @@ proptest! {
         // The other end's library waits for itself where not even the smallest record fits.
         room in prop_oneof![8usize..40, 100usize..40_000],
         sizes in proptest::collection::vec(0usize..40_000, 1..4),
+        place in prop_oneof![Just(Where::Here), Just(Where::Aside)],
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let (client, mut server) = pair(&ends(), room).await;
+            let (client, mut server) = pair_at(&ends(), room, place).await;
             assert!(server.peer().is_some() && holds_nothing(&server));
             let (mut hearing, mut saying) = tokio::io::split(client);
             for size in sizes {
@@ -167,7 +177,7 @@ async fn a_peer_may_change_its_keys() {
 async fn a_stranger_is_told_and_left() {
     let ends = ends();
     let (near, far) = duplex(4096);
-    let server = tokio::spawn(accept(far, Arc::clone(&ends.server)));
+    let server = tokio::spawn(accept(far, Arc::clone(&ends.server), Where::Aside));
     let mut client = connect(&ends.stranger, near).await;
     let told = client.read(&mut [0]).await.unwrap_err().to_string();
     assert!(told.contains("CertificateRequired"), "{told}");
@@ -189,7 +199,7 @@ async fn whatever_is_no_tls_ends_with_little_read() {
         .repeat(20),
     ] {
         let (mut near, far) = duplex(4096);
-        let server = tokio::spawn(accept(far, Arc::clone(&ends().server)));
+        let server = tokio::spawn(accept(far, Arc::clone(&ends().server), Where::Here));
         let mut sent = 0;
         for piece in junk.chunks(1000) {
             if near.write_all(piece).await.is_err() {
