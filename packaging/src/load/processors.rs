@@ -15,13 +15,20 @@ pub fn confine(pid: u32, to: &str) -> Result<()> {
     told("taskset", &["--all-tasks", "--cpu-list", "--pid", to], pid)
 }
 
-/// The same for this thread, which from now on also gives way to every other at once.
-pub fn stand_aside(on: &str) -> Result<()> {
+/// From now on this thread runs before any that is no more than usual; for root alone.
+pub fn go_first() -> Result<()> {
+    told("chrt", &["--rr", "--pid", "1"], this_thread()?)
+}
+
+/// From now on this thread runs when no other wants to.
+pub fn stand_aside() -> Result<()> {
+    told("chrt", &["--idle", "--pid", "0"], this_thread()?)
+}
+
+fn this_thread() -> Result<u32> {
     let link = fs::read_link("/proc/thread-self")?;
     let name = link.file_name().and_then(|name| name.to_str());
-    let thread = name.context("expected a thread")?.parse()?;
-    told("taskset", &["--cpu-list", "--pid", on], thread)?;
-    told("chrt", &["--idle", "--pid", "0"], thread)
+    Ok(name.context("expected a thread")?.parse()?)
 }
 
 fn told(program: &str, words: &[&str], whom: u32) -> Result<()> {

@@ -1,9 +1,9 @@
 //! Clients that drip: a byte now and then, in TLS, in the request, in the Hello, thousands at once and again and again.
 //!
 //! Beside them honest nodes open sessions, and wait for their Welcome no longer than they do alone. Both are looked at in
-//! turns, so that a machine that is slower for a while is so for both. Those that drip would be other machines: they are
-//! kept off the honest nodes' processor, and give way to the gateway at once. The gateway's memory stays within a bound
-//! that is paid once.
+//! turns, so that a machine that is slower for a while is so for both. Clients would be other machines: the gateway has a
+//! processor to itself, and on theirs an honest node goes before all that drip. The gateway's memory stays within a bound that
+//! is paid once.
 
 mod crowd;
 mod waits;
@@ -65,13 +65,29 @@ impl fmt::Display for Figures {
 enum Place {
     /// Wherever there is room.
     Anywhere,
-    /// Those that drip on one processor, honest nodes on the other; the gateway has both, and goes first.
+    /// The gateway on one processor, all clients on another; the honest go first there.
     Apart,
 }
 
 impl Place {
-    const OF_THE_HONEST: &str = "0";
+    const OF_THE_GATEWAY: &str = "0";
     const OF_CLIENTS: &str = "1";
+
+    /// Whatever is started from now on is where the gateway belongs, and has no more threads than fit there.
+    fn of_the_gateway(self) -> Result<()> {
+        match self {
+            Self::Anywhere => Ok(()),
+            Self::Apart => confine(process::id(), Self::OF_THE_GATEWAY),
+        }
+    }
+
+    /// This process is where clients belong.
+    fn of_clients(self) -> Result<()> {
+        match self {
+            Self::Anywhere => Ok(()),
+            Self::Apart => confine(process::id(), Self::OF_CLIENTS),
+        }
+    }
 }
 
 /// How much is done.
@@ -124,28 +140,25 @@ pub(super) async fn run(
     tell: &impl Fn(&str),
 ) -> Result<(Figures, Vec<String>)> {
     let order = Order::of(extent, span);
+    order.place.of_the_gateway()?;
     let mut house = House::start(gateway, 15_000, LIMITS).await?;
-    match order.place {
-        Place::Anywhere => {}
-        // The gateway has been started: it keeps all processors, and whoever drips gives way to it.
-        Place::Apart => confine(process::id(), Place::OF_THE_HONEST)?,
-    }
+    order.place.of_clients()?;
     let mint = Mint::new(&house.authority)?;
-    let mut honest = Honest::new(mint.node(&house.authority, 0)?);
+    let honest = Honest::new(&house, mint.node(&house.authority, 0)?, order.place)?;
     let crowd = Dripping::gather(&house, order.dripping, order.place)?;
     let mut figures = Figures {
         dripping: order.dripping,
         ..Figures::default()
     };
     for turn in 1..=order.turns {
-        let alone = honest.waits(&house, now() + order.alone).await?;
+        let alone = honest.waits(now() + order.alone).await?;
         let before = house.resident()?;
         crowd.begin().await?;
         let until = now() + order.beside;
         let mut beside = Waits::default();
         while now() < until {
             let look = until.min(now() + Duration::from_secs(5));
-            beside.add(honest.waits(&house, look).await?);
+            beside.add(honest.waits(look).await?);
             let grown = house.resident()?.saturating_sub(before);
             figures.grown = figures.grown.max(grown);
         }

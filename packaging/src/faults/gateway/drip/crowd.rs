@@ -33,7 +33,7 @@ const DRIP: Duration = Duration::from_secs(1);
 /// In which they come, so that they do not come in one moment.
 const COMING: Duration = Duration::from_secs(5);
 
-/// Clients that drip while they are let. They are on a thread of their own that gives way to everybody: elsewhere they
+/// Clients that drip while they are let. They are on a thread of their own that gives way to the honest: elsewhere they
 /// would be other machines, and what is asked is what they cost the gateway.
 pub(super) struct Dripping {
     shared: Arc<Shared>,
@@ -72,7 +72,7 @@ impl Dripping {
             .on_thread_start(move || match place {
                 Place::Anywhere => {}
                 // Only the measure is worse without, and says so.
-                Place::Apart => drop(stand_aside(Place::OF_CLIENTS)),
+                Place::Apart => drop(stand_aside()),
             })
             .build()?;
         let (let_in, heard) = watch::channel(false);

@@ -2,51 +2,99 @@
 
 use std::{
     fmt,
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
-use tokio::time::sleep_until;
-
-use super::super::{
-    house::House,
-    raw::{Credential, Raw, hello},
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::sleep_until,
 };
-use crate::fleet::now;
+
+use super::{
+    super::{
+        house::House,
+        raw::{Credential, Raw, hello},
+    },
+    Place,
+};
+use crate::{fleet::now, load::processors::go_first};
 
 /// Between two honest sessions.
 const HONEST_EVERY: Duration = Duration::from_millis(15);
 
-/// Who opens all honest sessions.
+/// Who opens all honest sessions, on a thread of its own: nobody else's work is in what it waits for.
 pub(super) struct Honest {
+    node: Node,
+    thread: Option<Runtime>,
+}
+
+#[derive(Clone)]
+struct Node {
+    gateway: SocketAddr,
     who: Credential,
-    seq: u64,
+    seq: Arc<AtomicU64>,
 }
 
 impl Honest {
-    pub(super) fn new(who: Credential) -> Self {
-        Self { who, seq: 0 }
+    pub(super) fn new(house: &House, who: Credential, place: Place) -> Result<Self> {
+        let thread = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .on_thread_start(move || match place {
+                Place::Anywhere => {}
+                // Only the measure is worse without, and says so.
+                Place::Apart => drop(go_first()),
+            })
+            .build()?;
+        let node = Node {
+            gateway: house.address,
+            who,
+            seq: Arc::default(),
+        };
+        Ok(Self {
+            node,
+            thread: Some(thread),
+        })
     }
 
     /// Opens one session after another, and says how long each Welcome took.
-    pub(super) async fn waits(&mut self, house: &House, until: Instant) -> Result<Waits> {
+    pub(super) async fn waits(&self, until: Instant) -> Result<Waits> {
+        let thread = self.thread.as_ref().context("expected its thread")?;
+        thread.spawn(self.node.clone().waits(until)).await?
+    }
+}
+
+impl Drop for Honest {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // Without waiting: whoever drops it is a task himself.
+            thread.shutdown_background();
+        }
+    }
+}
+
+impl Node {
+    async fn waits(self, until: Instant) -> Result<Waits> {
         let mut waits = Waits::default();
         while now() < until {
             let next = now() + HONEST_EVERY;
-            waits
-                .0
-                .push(self.wait(house).await.context("an honest node")?);
+            waits.0.push(self.wait().await.context("an honest node")?);
             sleep_until(next.into()).await;
         }
         Ok(waits)
     }
 
-    async fn wait(&mut self, house: &House) -> Result<Duration> {
-        self.seq += 1;
+    async fn wait(&self) -> Result<Duration> {
+        let seq = self.seq.fetch_add(1, Relaxed) + 1;
         let from = IpAddr::from([127, 0, 0, 9]);
-        let mut raw = Raw::upgraded(house.address, from, &self.who.tls).await?;
-        let hello = hello(self.seq, self.seq)?;
+        let mut raw = Raw::upgraded(self.gateway, from, &self.who.tls).await?;
+        let hello = hello(seq, seq)?;
         let said = now();
         raw.greet(hello).await?;
         Ok(said.elapsed())
