@@ -77,6 +77,7 @@ pub(crate) async fn examine(config: &Config, paths: &Paths) -> Vec<Finding> {
     findings.extend(helper(config, paths).await);
     let (identity, found) = identity(paths);
     findings.push(found);
+    let removed = identity.as_ref().and_then(|_| removed(paths));
     let control = config
         .control
         .as_ref()
@@ -92,7 +93,10 @@ pub(crate) async fn examine(config: &Config, paths: &Paths) -> Vec<Finding> {
         .unwrap_or_default();
     findings.extend(network::names(control, &gateways).await);
     findings.extend(network::control(control, &web).await);
-    if let Some(identity) = &identity {
+    if let Some(removed) = removed {
+        // What gateways make of a connection says nothing about a node whom they send away.
+        findings.push(removed);
+    } else if let Some(identity) = &identity {
         findings.extend(network::gateways(identity, &gateways).await);
         findings.push(session(paths));
     }
@@ -123,10 +127,10 @@ fn attempt(record: &Record) -> Option<Finding> {
     let mend = match attempt.outcome {
         Outcome::Refused if attempt.code == "threshold" => {
             "compare release_pins and threshold with the keys that sign for the fleet; once they are right, restart the node \
-             and have an operator retry the rollout"
+             and have an operator retry the rollout, or start another one"
         }
         Outcome::Refused | Outcome::Failed if attempt.is_final => {
-            "once that is mended, have an operator retry the rollout"
+            "once that is mended, have an operator retry the rollout, or start another one"
         }
         Outcome::Refused
         | Outcome::Failed
@@ -257,21 +261,36 @@ async fn helper(config: &Config, paths: &Paths) -> Option<Finding> {
     Some(found)
 }
 
+/// That the fleet has removed this node: then nothing else keeps it from a session, however well it stands.
+fn removed(paths: &Paths) -> Option<Finding> {
+    let note = memory::session(paths).ok().flatten()?;
+    note.removed.then(|| {
+        Finding::wrong(
+            SESSION,
+            format!(
+                "an operator has removed this node from the fleet: no gateway has a session with it any more (since {}), \
+                 and nothing on this machine mends that",
+                note.since
+            ),
+            format!(
+                "if it is to be a node again: stop it, remove {}, run bcd join with a new token, and start it; \
+                 otherwise stop it and remove the package",
+                paths.identity().display()
+            ),
+        )
+    })
+}
+
+/// The check of the session.
+const SESSION: &str = "session";
+
 fn session(paths: &Paths) -> Finding {
-    const CHECK: &str = "session";
+    const CHECK: &str = SESSION;
     let note = match memory::session(paths) {
         Ok(note) => note,
         Err(error) => return Finding::wrong(CHECK, error, "run bcd doctor as root"),
     };
     match note {
-        Some(note) if note.removed => Finding::wrong(
-            CHECK,
-            "the fleet has removed this node",
-            format!(
-                "to join anew, stop it, remove {}, and run bcd join with a new token",
-                paths.identity().display()
-            ),
-        ),
         Some(note) if note.connected => {
             let gateway = note.gateway.unwrap_or_default();
             Finding::good(CHECK, format!("with {gateway} since {}", note.since))

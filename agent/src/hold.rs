@@ -28,6 +28,15 @@ struct Held {
     since: Timestamp,
 }
 
+/// A hold that lasts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    /// Why.
+    pub(crate) reason: String,
+    /// Since when; unknown where the file cannot be read.
+    pub(crate) since: Option<Timestamp>,
+}
+
 /// Why the node is held; none where it is not.
 pub(crate) fn reason(paths: &Paths) -> Option<String> {
     seen(paths).unwrap_or_else(|error| unread(&error))
@@ -40,15 +49,30 @@ fn unread(error: &io::Error) -> Option<String> {
 
 /// The same, for who has to know that it may not be looked at.
 pub(crate) fn seen(paths: &Paths) -> io::Result<Option<String>> {
+    Ok(looked_at(paths)?.map(|hold| hold.reason))
+}
+
+/// The same, and since when.
+pub(crate) fn looked_at(paths: &Paths) -> io::Result<Option<Hold>> {
     let json = match durable::read_unlinked(&file(paths), STATE_FILE_BYTES_MAX) {
         Ok(Some(json)) => json,
         Ok(None) => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-        Err(error) => return Ok(unread(&error)),
+        Err(error) => {
+            let hold = unread(&error).map(|reason| Hold {
+                reason,
+                since: None,
+            });
+            return Ok(hold);
+        }
     };
     let held = serde_json::from_slice::<Held>(&json).ok();
+    let since = held.as_ref().map(|held| held.since);
     let reason = held.map(|held| held.reason).filter(|text| !text.is_empty());
-    Ok(Some(reason.unwrap_or_else(|| NO_REASON.to_owned())))
+    Ok(Some(Hold {
+        reason: reason.unwrap_or_else(|| NO_REASON.to_owned()),
+        since,
+    }))
 }
 
 /// Where the hold lies.
@@ -56,13 +80,15 @@ pub(crate) fn file(paths: &Paths) -> PathBuf {
     paths.state().join(FILE)
 }
 
-/// Holds the node; a hold that there is gets the new reason.
+/// Holds the node; a hold that there is gets the new reason, and lasts since it began.
 pub(crate) fn hold(paths: &Paths, reason: &str) -> io::Result<()> {
     let mut reason = reason.to_owned();
     reason.truncate(reason.floor_char_boundary(MESSAGE_BYTES_MAX));
     let held = Held {
         reason,
-        since: clock::wall(),
+        since: looked_at(paths)?
+            .and_then(|hold| hold.since)
+            .unwrap_or_else(clock::wall),
     };
     durable::create_folder(&paths.state(), 0o755)?;
     let json = serde_json::to_vec(&held)?;

@@ -225,6 +225,13 @@ async fn a_held_node_says_so_and_updates_when_it_is_let_go() {
     let checked: serde_json::Value =
         serde_json::from_str(&node.update(&["check", "--output", "json"])).unwrap();
     assert_eq!(checked["held"], "a trade fair");
+    assert!(checked["heldSince"].is_string(), "{checked}");
+    assert_eq!(
+        (&checked["upToDate"], &checked["wantedDigest"]),
+        (&false.into(), &release.digest.to_string().into())
+    );
+    let next = checked["next"].as_str().unwrap();
+    assert!(next.contains("on release the update to"), "{next}");
     assert_eq!(node.status()["held"], "a trade fair");
     node.update(&["release"]);
     session.read_until_goodbye().await;
@@ -298,7 +305,7 @@ async fn a_removed_node_says_so_and_how_to_join_anew() {
     gateway.abort();
     assert_eq!(finding["good"], false);
     let mend = finding["mend"].as_str().unwrap();
-    assert!(mend.contains("state/identity, and run bcd join"), "{mend}");
+    assert!(mend.contains("state/identity, run bcd join"), "{mend}");
 }
 
 #[tokio::test]

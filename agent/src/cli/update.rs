@@ -2,21 +2,14 @@
 
 #[cfg(feature = "faults")]
 pub(super) mod by_hand;
+mod check;
 
 use std::io::{self, Write as _};
 
-use bc_protocol::version::Version;
 use clap::{Args, Subcommand, ValueEnum};
-use serde::Serialize;
 
 use super::{CommandError, Global, status};
-use crate::{
-    Build, hold,
-    node::memory,
-    paths::Paths,
-    shown::one_line,
-    updater::host::{Host, HostError},
-};
+use crate::{Build, hold, paths::Paths, shown::one_line, updater::host::Host};
 
 /// See what this node is to run, and hold it back from updates or let it go on
 #[derive(Debug, Args)]
@@ -27,7 +20,11 @@ pub(super) struct Update {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Show what this node runs, what its fleet wants it to run, and whether it is held
+    /// Show what this node runs, what its fleet tells it to run, whether it is held, and what happens next
+    ///
+    /// It changes nothing and asks nobody: it tells what the node was told last. Ends with 0 whatever there is to do, and
+    /// with 1 where it cannot be found out; with --output json, upToDate says whether the binary that runs is the one that
+    /// is wanted, which a held node may be as well.
     Check {
         /// For people or for programs
         #[arg(long, short, value_enum, default_value_t = Format::Text)]
@@ -52,30 +49,16 @@ enum Format {
     Json,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Checked {
-    running: String,
-    /// Absent where the fleet has not said.
-    wanted: Option<Version>,
-    up_to_date: bool,
-    /// The owner's reason.
-    held: Option<String>,
-}
-
 impl Update {
     pub(super) fn run(self, global: &Global, build: Build) -> Result<(), CommandError> {
         let (config, paths) = global.load()?;
         match self.what {
             What::Check { output } => {
-                let held = hold::seen(&paths).map_err(|error| not_held(&paths, error))?;
-                let checked = check(&Host::new(paths, &config), build, held)?;
+                let held = hold::looked_at(&paths).map_err(|error| not_held(&paths, error))?;
+                let checked = check::look(&Host::new(paths, &config), build, held)?;
                 say(&match output {
-                    Format::Text => text_of(&checked),
-                    Format::Json => {
-                        let json = serde_json::to_string(&checked);
-                        json.map_err(|error| CommandError::Output(error.into()))? + "\n"
-                    }
+                    Format::Text => checked.text(),
+                    Format::Json => checked.json()?,
                 })
             }
             What::Hold { reason } => {
@@ -94,34 +77,6 @@ impl Update {
 
 fn not_held(paths: &Paths, error: io::Error) -> CommandError {
     CommandError::file(hold::file(paths), error)
-}
-
-fn check(host: &Host, build: Build, held: Option<String>) -> Result<Checked, HostError> {
-    let running = status::version_of(host, &host.status()?, build);
-    let paths: &Paths = host.paths();
-    let section = memory::spec(paths).and_then(|spec| spec.daemon);
-    let wanted = section.map(|section| section.version);
-    Ok(Checked {
-        up_to_date: wanted
-            .as_ref()
-            .is_none_or(|wanted| wanted.as_str() == running),
-        running,
-        wanted,
-        held,
-    })
-}
-
-fn text_of(checked: &Checked) -> String {
-    let wanted = match &checked.wanted {
-        Some(wanted) if checked.up_to_date => format!("{wanted}: up to date"),
-        Some(wanted) => wanted.to_string(),
-        None => "nothing in particular".to_owned(),
-    };
-    format!(
-        "running      {}\nwanted       {wanted}\nupdates      {}\n",
-        checked.running,
-        held_text(checked.held.as_ref())
-    )
 }
 
 fn held_text(held: Option<&String>) -> String {
