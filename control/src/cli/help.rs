@@ -8,7 +8,7 @@ use super::{exit::Exit, failure::Failure, print::write_out};
 #[derive(Debug, Args)]
 pub(super) struct Help {
     /// The command, as in `help rollouts create`, or `exit-codes`
-    #[arg(value_name = "COMMAND")]
+    #[arg(value_name = "NAME")]
     path: Vec<String>,
 }
 

@@ -2,7 +2,10 @@
 
 use std::str::FromStr;
 
-use clap::Subcommand;
+use clap::{
+    Subcommand,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 
 use super::{
     exit::Exit,
@@ -33,6 +36,12 @@ impl WorkflowsCommand {
             Self::Update(command) => command.run(online).await,
         }
     }
+}
+
+/// The states, for a shell to offer.
+fn states() -> impl TypedValueParser<Value = WorkflowState> {
+    PossibleValuesParser::new(WorkflowState::ALL.map(WorkflowState::word))
+        .try_map(|word| word.parse::<WorkflowState>())
 }
 
 /// Why a text is no state.

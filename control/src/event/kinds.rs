@@ -49,7 +49,7 @@ const KINDS: [&str; 38] = [
 ];
 
 /// All of them.
-pub(super) fn all() -> impl Iterator<Item = &'static str> {
+pub(crate) fn all() -> impl Iterator<Item = &'static str> {
     KINDS.into_iter()
 }
 

@@ -36,6 +36,35 @@ fn commands_and_flags_are_offered_without_a_control() {
     assert_eq!(offered(home.command(&[]), &words), ["pause"]);
     let words = ["better-compute", "rollouts", "create", "--max"];
     assert_eq!(offered(home.command(&[]), &words), ["--max-failure-ratio"]);
+    for (line, offers) in [
+        (
+            "commands create --kind ",
+            &["daemon.restart", "diagnostics.collect"][..],
+        ),
+        ("commands create --collect d", &["doctor", "disk"]),
+        ("events list --type pool.a", &["pool.archived"]),
+        (
+            "events list --type fleet.",
+            &["fleet.*", "fleet.frozen", "fleet.unfrozen"],
+        ),
+        (
+            "webhooks create --type release.re",
+            &["release.registered", "release.renewed"],
+        ),
+        ("workflows list --state p", &["pending", "paused"]),
+        ("workflows update wf_x --state c", &["cancelled"]),
+        (
+            "tokens create --permission compute:t",
+            &["compute:tenant:admin"],
+        ),
+        ("nodes update n --maintenance o", &["on", "off"]),
+    ] {
+        let words: Vec<&str> = ["better-compute"]
+            .into_iter()
+            .chain(line.split(' '))
+            .collect();
+        assert_eq!(offered(home.command(&[]), &words), offers, "{line}");
+    }
     let words = ["better-compute", "rollouts", "get", ""];
     assert!(
         offered(home.command(&[]), &words)

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use bc_protocol::command::{Kind, Part};
-use clap::Args;
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use ulid::Ulid;
 
 use super::watch::{WatchFlags, or_show};
@@ -29,12 +32,11 @@ pub(in crate::cli) struct Create {
     /// The node, by its id, the beginning or end of it, or its hostname
     #[arg(long, value_name = "NODE")]
     node: NodeName,
-    /// What it is to do: daemon.restart or diagnostics.collect
-    #[arg(long, value_name = "KIND")]
+    /// What it is to do
+    #[arg(long, value_name = "KIND", value_parser = kinds())]
     kind: Kind,
-    /// A part of the report: versions, status, doctor, record, config, disk or log; may be given several times; all of
-    /// them by default
-    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    /// A part of the report; may be given several times; all of them by default
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = parts())]
     collect: Vec<Part>,
     /// Two calls with one key make one command; without it, a fresh key is sent
     #[arg(long, value_name = "KEY")]
@@ -46,6 +48,16 @@ pub(in crate::cli) struct Create {
     watch: WatchFlags,
     #[command(flatten)]
     dry_run: DryRun,
+}
+
+/// What people have nodes do; upgrades are what rollouts are for.
+fn kinds() -> impl TypedValueParser<Value = Kind> {
+    let words = [Kind::Restart, Kind::Diagnostics].map(Kind::word);
+    PossibleValuesParser::new(words).try_map(|word| word.parse::<Kind>())
+}
+
+fn parts() -> impl TypedValueParser<Value = Part> {
+    PossibleValuesParser::new(Part::ALL.map(Part::word)).try_map(|word| word.parse::<Part>())
 }
 
 impl Create {

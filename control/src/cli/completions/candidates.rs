@@ -10,17 +10,23 @@ use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::cli::{
-    contexts::Contexts,
-    failure::Failure,
-    globals::Globals,
-    online::Online,
-    settings::{Environment, config_path},
-    sheet::printable,
+use crate::{
+    cli::{
+        contexts::Contexts,
+        failure::Failure,
+        globals::Globals,
+        online::Online,
+        settings::{Environment, config_path},
+        sheet::printable,
+    },
+    event::kinds,
 };
 
 /// Longer than this nobody waits for a key.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What arguments are called that take a type of events.
+const EVENT_TYPE: &str = "TYPE";
 
 /// Things of one kind, and how they are found.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +43,7 @@ struct Source {
     about: &'static [&'static str],
 }
 
-const SOURCES: [Source; 8] = [
+const SOURCES: [Source; 10] = [
     source(
         "ROLLOUT",
         ("rollouts/list", "rollouts"),
@@ -66,6 +72,12 @@ const SOURCES: [Source; 8] = [
     ),
     source("WEBHOOK", ("webhooks/list", "webhooks"), ("id", &["url"])),
     source("TOKEN_ID", ("tokens/list", "tokens"), ("id", &["subject"])),
+    source(
+        "JOIN_TOKEN",
+        ("joinTokens/list", "joinTokens"),
+        ("id", &["expiresAt"]),
+    ),
+    source("GATEWAY", ("gateways/list", "gateways"), ("name", &["url"])),
 ];
 
 const fn source(
@@ -106,10 +118,27 @@ fn with_sources(command: Command) -> Command {
                 Some(source) => arg.add(ArgValueCandidates::new(move || {
                     offer(source).unwrap_or_default()
                 })),
+                None if names.iter().any(|name| name.as_str() == EVENT_TYPE) => {
+                    arg.add(ArgValueCandidates::new(event_types))
+                }
                 None => arg,
             }
         })
         .mut_subcommands(with_sources)
+}
+
+/// Every type of event, and before those of a kind, all of that kind.
+fn event_types() -> Vec<CompletionCandidate> {
+    let mut words: Vec<String> = Vec::new();
+    for kind in kinds::all() {
+        let (group, _) = kind.split_once('.').unwrap_or((kind, ""));
+        let whole = format!("{group}.*");
+        if !words.contains(&whole) {
+            words.push(whole);
+        }
+        words.push(kind.to_owned());
+    }
+    words.into_iter().map(CompletionCandidate::new).collect()
 }
 
 fn contexts() -> Vec<CompletionCandidate> {

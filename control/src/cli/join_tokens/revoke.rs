@@ -12,7 +12,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Revoke {
     /// Its id, or the beginning or end of it
-    #[arg(value_name = "TOKEN")]
+    #[arg(value_name = "JOIN_TOKEN")]
     token: Named<JoinTokenId>,
 }
 

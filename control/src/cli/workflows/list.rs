@@ -18,7 +18,7 @@ pub(in crate::cli) struct List {
     #[arg(long, value_name = "NODE")]
     node: Option<NodeName>,
     /// Only in this state
-    #[arg(long, value_name = "STATE")]
+    #[arg(long, value_name = "STATE", value_parser = super::states())]
     state: Option<WorkflowState>,
 }
 

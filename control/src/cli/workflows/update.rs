@@ -17,8 +17,8 @@ pub(in crate::cli) struct Update {
     /// Its id, or the beginning or end of it
     #[arg(value_name = "WORKFLOW")]
     workflow: Named<WorkflowId>,
-    /// pending, running, paused, succeeded, failed or cancelled
-    #[arg(long, value_name = "STATE")]
+    /// How it stands now
+    #[arg(long, value_name = "STATE", value_parser = super::states())]
     state: WorkflowState,
     /// Why, for everybody who looks at it later
     #[arg(long, value_name = "TEXT", value_parser = reason)]
