@@ -3,6 +3,7 @@
 //! Takes a configuration, opens what is behind it, and runs until it is told to stop: then it takes no new work, ends
 //! what is under way and closes the database. It has no opinions of its own.
 
+mod authority;
 mod beside;
 mod bounded;
 mod journal;
@@ -22,7 +23,6 @@ use std::{
 };
 
 use axum_server::{Handle, tls_rustls::RustlsConfig};
-use bc_protocol::digest::Sha256;
 use sd_notify::NotifyState;
 use thiserror::Error;
 use tokio::{
@@ -145,14 +145,18 @@ pub(crate) enum ServeError {
     /// The authority.
     #[error(transparent)]
     Authority(#[from] AuthorityError),
-    /// Other processes of the database sign with another key.
+    /// The fleet of the database believes another authority, or this process has none.
     #[error(
-        "expected the authority of this database's other processes, found another one in {}: copy theirs there",
+        "expected the authority that this database's fleet believes, found {found} in {}: {mend}",
         data_dir.display()
     )]
     OtherAuthority {
+        /// What is there.
+        found: &'static str,
         /// Where this process keeps its own.
         data_dir: PathBuf,
+        /// What to do.
+        mend: &'static str,
     },
     /// The first token.
     #[error(transparent)]
@@ -343,24 +347,6 @@ fn decider(config: &Config) -> Result<Arc<dyn Decide>, AuthZenError> {
     }
 }
 
-/// Nodes and gateways believe one authority: processes with different ones would each lock out the others' fleet.
-async fn agree_on_authority(
-    db: &Db,
-    authority: &Authority,
-    data_dir: &Path,
-) -> Result<(), ServeError> {
-    if !db.is_shared() {
-        return Ok(());
-    }
-    let ours = Sha256::of(authority.root()).to_string();
-    if process::agree(db, "authority", &ours).await? == ours {
-        return Ok(());
-    }
-    Err(ServeError::OtherAuthority {
-        data_dir: data_dir.to_owned(),
-    })
-}
-
 /// What the service is made of.
 struct Parts {
     services: Services,
@@ -407,8 +393,7 @@ impl Parts {
         let now = Moment::now();
         let db = Db::open(&config.database.location()?).await?;
         process::begin(&db, now).await?;
-        let authority = Authority::open(&config.data_dir, config.lifetimes, now)?;
-        agree_on_authority(&db, &authority, &config.data_dir).await?;
+        let authority = authority::open(&db, config, now).await?;
         token::ensure_first(&db, &config.data_dir, (first_token, now)).await?;
         let downloads_url = match &config.downloads.url {
             Some(url) => url.as_str().to_owned(),

@@ -71,17 +71,25 @@ pub(crate) struct ServerIdentity {
     pub key: PrivateKeyDer<'static>,
 }
 
+/// The certificate's file in the data folder.
+const PEM: &str = "authority.pem";
+
+/// The key's.
+const KEY: &str = "authority.key";
+
 impl Authority {
+    /// Whether a data folder holds the certificate of one.
+    pub(crate) fn is_in(data_dir: &Path) -> bool {
+        data_dir.join(PEM).exists()
+    }
+
     /// Reads the authority of a data folder, or makes it there. Its certificates live for `lifetimes`.
     pub(crate) fn open(
         data_dir: &Path,
         lifetimes: Lifetimes,
         now: Moment,
     ) -> Result<Self, AuthorityError> {
-        let (pem_path, key_path) = (
-            data_dir.join("authority.pem"),
-            data_dir.join("authority.key"),
-        );
+        let (pem_path, key_path) = (data_dir.join(PEM), data_dir.join(KEY));
         let found = (read(&pem_path)?, read(&key_path)?);
         let (pem, key) = match found {
             (Some(pem), Some(key)) => (pem, key_pair(&key, &key_path)?),

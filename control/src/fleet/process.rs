@@ -89,6 +89,14 @@ pub(crate) async fn leave(db: &Db) -> Result<(), sqlx::Error> {
     tx.commit().await
 }
 
+/// What all processes of one database hold in common under this name, if one of them has said it.
+pub(crate) async fn agreed(db: &Db, name: &str) -> Result<Option<String>, sqlx::Error> {
+    query_scalar("SELECT value FROM agreements WHERE name = $1")
+        .bind(name)
+        .fetch_optional(db.reader())
+        .await
+}
+
 /// What all processes of one database have to hold in common, by name: the first says what it is. Gives what it is.
 pub(crate) async fn agree(db: &Db, name: &str, value: &str) -> Result<String, sqlx::Error> {
     let mut tx = db.begin().await?;

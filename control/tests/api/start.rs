@@ -39,6 +39,40 @@ async fn the_first_token_is_private_and_stays_the_same() {
         .await;
 }
 
+/// A second authority would lock out every node and gateway that believes the first.
+#[test]
+fn a_lost_authority_is_not_made_anew() {
+    let server = Server::start();
+    let dir = server.kill();
+    let data = dir.path().join("data");
+    let files = ["authority.pem", "authority.key"].map(|name| data.join(name));
+    let kept = files.clone().map(|file| std::fs::read(file).unwrap());
+    let refused = |found: &str| {
+        let done = serve(dir.path(), &[]);
+        assert!(!done.status.success());
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert!(
+            said.contains(&format!("believes, found {found} in")),
+            "{said}"
+        );
+    };
+    files
+        .each_ref()
+        .map(|file| std::fs::remove_file(file).unwrap());
+    refused("none");
+    assert!(files.iter().all(|file| !file.exists()));
+    let stranger = Server::start().kill();
+    for file in &files {
+        let theirs = stranger.path().join("data").join(file.file_name().unwrap());
+        std::fs::copy(theirs, file).unwrap();
+    }
+    refused("another one");
+    for (file, kept) in files.iter().zip(kept) {
+        std::fs::write(file, kept).unwrap();
+    }
+    drop(Server::start_in(dir));
+}
+
 #[test]
 fn it_stops_when_it_is_told_to() {
     assert!(Server::start().stop().success());
