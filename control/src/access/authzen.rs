@@ -11,7 +11,7 @@ use std::{io, path::PathBuf, sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use reqwest::{
     StatusCode,
-    header::{AUTHORIZATION, HeaderValue},
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue},
 };
 use rustls::version::TLS13;
 use rustls_platform_verifier::BuilderVerifierExt as _;
@@ -101,12 +101,22 @@ impl AuthZen {
         if answer.status() != StatusCode::OK {
             return Err(NoAnswer::Status(answer.status()));
         }
+        let kind = answer.headers().get(CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let essence = kind.split(';').next().unwrap_or_default().trim();
+        if !essence.eq_ignore_ascii_case("application/json") {
+            return Err(NoAnswer::Kind(kind.chars().take(100).collect()));
+        }
         let mut body = Vec::new();
         while let Some(piece) = answer.chunk().await? {
             if body.len() + piece.len() > ANSWER_BYTES_MAX {
                 return Err(NoAnswer::TooLong);
             }
             body.extend_from_slice(&piece);
+        }
+        // Serde would read a list as the fields in their order.
+        if body.trim_ascii_start().first() != Some(&b'{') {
+            return Err(NoAnswer::NoObject);
         }
         let answer: Answer = serde_json::from_slice(&body)?;
         Ok(answer.decision)
@@ -166,7 +176,11 @@ enum NoAnswer {
     Status(StatusCode),
     #[error("expected at most {ANSWER_BYTES_MAX} bytes, found more")]
     TooLong,
+    #[error("expected the type application/json, found {0:?}")]
+    Kind(String),
     #[error("expected an object with a decision, found something else")]
+    NoObject,
+    #[error("expected an object with a decision, found another")]
     Form(#[from] serde_json::Error),
     #[error("expected an answer in time, found none")]
     Late,

@@ -16,7 +16,7 @@ use thiserror::Error;
 use super::{
     lifecycle::{Carries, Happened, Plan, plan},
     limits,
-    row::{self, Known, Words},
+    row::{self, Known, NOT_NEEDED, Words},
     upgrade,
 };
 use crate::{
@@ -149,7 +149,7 @@ async fn apply(
     }
     for known in plan.withdraw.iter().filter_map(|id| find(open, id)) {
         let words = Words {
-            code: Some("not-needed"),
+            code: Some(NOT_NEEDED),
             message: Some("the node takes its desired state over its session again"),
             ..Words::default()
         };

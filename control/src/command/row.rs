@@ -22,6 +22,12 @@ use crate::{
     event::outbox::{CONTROL, Draft, publish},
 };
 
+/// Why control ended an upgrade: the node is to run something else.
+pub(super) const REPLACED: &str = "replaced";
+
+/// Why control ended an upgrade: the node hears of its section in its spec.
+pub(super) const NOT_NEEDED: &str = "not-needed";
+
 /// A command about which something is to be decided.
 #[derive(Clone, Debug)]
 pub(super) struct Known {

@@ -15,13 +15,13 @@ use super::{
     dispatch::{Session, UpgradePayload},
     lifecycle::Happened,
     limits,
-    row::{self, Known, Words},
+    row::{self, Known, NOT_NEEDED, REPLACED, Words},
     store::{Draught, with_key, write},
 };
 use crate::{
     api::command::CommandState,
     clock::Moment,
-    db::{Tx, column::undecodable, query},
+    db::{Row, Tx, column::undecodable, query},
     event::outbox::CONTROL,
     spec::compute::{Origin, Way},
 };
@@ -48,8 +48,10 @@ pub(super) async fn ensure(
             == payload.as_ref()
     };
     let mut changed = false;
-    if let Some(known) = &newest {
+    if let Some(Newest { known, taken_back }) = &newest {
         match (known.state, same(known)) {
+            // Control took it back, and it is wanted again: nothing was ever said about it.
+            (CommandState::Failed, true) if *taken_back => {}
             // It goes on, or it has ended for good: facts say no, or yes, under this very attempt.
             (
                 CommandState::Pending
@@ -60,7 +62,7 @@ pub(super) async fn ensure(
             ) => return Ok(false),
             (CommandState::Pending | CommandState::Dispatched, false) => {
                 let words = Words {
-                    code: Some("replaced"),
+                    code: Some(REPLACED),
                     message: Some("the node is to run something else by now"),
                     ..Words::default()
                 };
@@ -107,15 +109,29 @@ fn is_work(facts: &Facts, section: &DaemonSection) -> bool {
     !given_up && (!runs || attempt.is_none())
 }
 
-async fn newest(tx: &mut Tx, node: &NodeId) -> Result<Option<Known>, sqlx::Error> {
+/// The upgrade that a node was sent last.
+struct Newest {
+    known: Known,
+    /// Whether control itself ended it, so that its end says nothing of the node.
+    taken_back: bool,
+}
+
+async fn newest(tx: &mut Tx, node: &NodeId) -> Result<Option<Newest>, sqlx::Error> {
     let row = query(
-        "SELECT id, node_id, tenant, kind, state, expires_at, payload, started FROM commands
+        "SELECT id, node_id, tenant, kind, state, expires_at, payload, started, code FROM commands
          WHERE node_id = $1 AND kind = 'daemon.upgrade' ORDER BY number DESC LIMIT 1",
     )
     .bind(node.as_str())
     .fetch_optional(tx)
     .await?;
-    row.as_ref().map(row::known).transpose()
+    let newest = |row| {
+        let code: Option<String> = Row::try_get(row, "code")?;
+        Ok(Newest {
+            known: row::known(row)?,
+            taken_back: matches!(code.as_deref(), Some(REPLACED | NOT_NEEDED)),
+        })
+    };
+    row.as_ref().map(newest).transpose()
 }
 
 /// `rollout:<rollout>:<node>` with the way, and a number where that is taken by one that ended without a word.

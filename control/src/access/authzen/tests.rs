@@ -30,6 +30,7 @@ enum Mood {
     Yes,
     No,
     NoneOfThem(&'static str),
+    Typed(&'static str),
     Fails,
     Elsewhere,
     Silent,
@@ -52,14 +53,19 @@ async fn evaluate(
     match service.mood {
         Mood::Yes => Json(json!({ "decision": true, "context": { "id": "1" } })).into_response(),
         Mood::No => Json(json!({ "decision": false })).into_response(),
-        Mood::NoneOfThem(text) => text.into_response(),
+        Mood::NoneOfThem(text) => typed("application/json; charset=utf-8", text),
+        Mood::Typed(kind) => typed(kind, "{\"decision\": true}"),
         Mood::Fails => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         Mood::Elsewhere => Redirect::temporary("/yes/access/v1/evaluation").into_response(),
         Mood::Silent => std::future::pending().await,
         Mood::Endless => {
-            format!("{{\"decision\": true, \"x\": \"{}\"}}", "x".repeat(1 << 20)).into_response()
+            Json(json!({ "decision": true, "x": "x".repeat(1 << 20) })).into_response()
         }
     }
+}
+
+fn typed(kind: &'static str, text: &'static str) -> Response {
+    ([("content-type", kind)], text).into_response()
 }
 
 async fn yes() -> Json<Value> {
@@ -134,6 +140,21 @@ async fn the_service_decides_whatever_the_token_says() {
     assert_eq!(question, &expected);
 }
 
+/// What is refused above is refused for what is in it.
+#[tokio::test]
+async fn a_yes_may_be_written_in_any_way_that_json_allows() {
+    for text in [
+        "{\"decision\": true}",
+        "\n {\"x\": [], \"decision\":true }\n",
+    ] {
+        let (authzen, _) = service(Mood::NoneOfThem(text)).await;
+        let decided = decide(&authzen, "root", Resource::Fleet).await;
+        assert_eq!(decided, Ok(()), "{text}");
+    }
+    let (authzen, _) = service(Mood::Typed("Application/JSON ;charset=utf-8")).await;
+    assert_eq!(decide(&authzen, "root", Resource::Fleet).await, Ok(()));
+}
+
 #[tokio::test]
 async fn its_no_is_a_no() {
     let (authzen, _) = service(Mood::No).await;
@@ -152,6 +173,12 @@ async fn whatever_is_no_answer_is_a_no() {
         Mood::NoneOfThem("{\"decision\": \"true\"}"),
         Mood::NoneOfThem("{\"decision\": 1}"),
         Mood::NoneOfThem("{}"),
+        Mood::NoneOfThem("[true]"),
+        Mood::NoneOfThem(" [[true]]"),
+        Mood::NoneOfThem("{\"decision\": true, \"decision\": true}"),
+        Mood::Typed("text/html"),
+        Mood::Typed("application/jsonp"),
+        Mood::Typed(""),
         Mood::Fails,
         Mood::Elsewhere,
         Mood::Silent,

@@ -175,3 +175,21 @@ async fn a_node_that_takes_specs_again_needs_no_upgrade() {
         panic!("no upgrade");
     };
 }
+
+/// A new binary that takes specs dies, and the old one comes back, which does not: the attempt has still to be brought.
+#[tokio::test]
+async fn one_that_was_not_needed_for_a_while_is_made_anew() {
+    let mut site = Site::new().await;
+    site.comes(true).await;
+    site.fleet.create("1.1.0").await.unwrap();
+    site.fleet.pass().await;
+    let first = site.upgrade().await.unwrap();
+    site.turns(false).await;
+    assert!(site.ids().await.is_empty());
+    site.turns(true).await;
+    let again = site.upgrade().await.unwrap();
+    assert_ne!(again.id, first.id);
+    assert_eq!(again.section, first.section);
+    // And only one.
+    assert_eq!(site.upgrade().await.unwrap().id, again.id);
+}
