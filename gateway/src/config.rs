@@ -3,6 +3,8 @@
 //! Takes the text of `gateway.toml`, gives values that hold. A key that nobody knows is an error with its line: a
 //! typo must not silently mean the default.
 
+mod bounds;
+
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -126,6 +128,7 @@ impl Config {
                 found: self.protocol_min.to_string(),
             });
         }
+        bounds::check(&self.limits)?;
         Ok(self)
     }
 }

@@ -14,7 +14,7 @@ use bc_protocol::{
     session::Certificate,
 };
 use rustls::{ClientConfig, ServerConfig};
-use rustls_pki_types::CertificateDer;
+use rustls_pki_types::{CertificateDer, UnixTime};
 use thiserror::Error;
 use url::Url;
 
@@ -68,6 +68,10 @@ pub(crate) enum CredentialsError {
 impl Credentials {
     /// What an enrolled gateway begins with.
     pub(crate) fn new(folder: Folder, identity: &Identity) -> Result<Self, CredentialsError> {
+        require_own(
+            &identity.gateway,
+            identity.chain.first().map(|leaf| &**leaf),
+        )?;
         Ok(Self {
             gateway: identity.gateway.clone(),
             link: identity.link.clone(),
@@ -121,7 +125,7 @@ impl Credentials {
     /// Uses what lies in the state folder now, if it is this gateway's.
     pub(crate) fn reload(&self) -> Result<(), CredentialsError> {
         let identity = self.folder.load()?.ok_or(CredentialsError::Empty)?;
-        self.require_own(identity.chain.first().map(|leaf| &**leaf))?;
+        require_own(&self.gateway, identity.chain.first().map(|leaf| &**leaf))?;
         let current = Current::of(&identity)?;
         *self.current() = current;
         Ok(())
@@ -129,7 +133,7 @@ impl Credentials {
 
     /// Keeps a renewed certificate, and uses it from here on.
     pub(crate) fn renew(&self, renewed: &Certificate) -> Result<(), CredentialsError> {
-        self.require_own(renewed.chain.first().map(Vec::as_slice))?;
+        require_own(&self.gateway, renewed.chain.first().map(Vec::as_slice))?;
         let identity = Identity {
             gateway: self.gateway.clone(),
             link: self.link.clone(),
@@ -149,23 +153,25 @@ impl Credentials {
         Ok(())
     }
 
-    fn require_own(&self, leaf: Option<&[u8]>) -> Result<(), CredentialsError> {
-        let found: GatewayId = holder(leaf.ok_or(CredentialsError::Empty)?)?;
-        if found == self.gateway {
-            return Ok(());
-        }
-        let expected = self.gateway.clone();
-        Err(CredentialsError::Another { expected, found })
-    }
-
     fn current(&self) -> MutexGuard<'_, Current> {
         // No code panics in between.
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+fn require_own(gateway: &GatewayId, leaf: Option<&[u8]>) -> Result<(), CredentialsError> {
+    let found: GatewayId = holder(leaf.ok_or(CredentialsError::Empty)?)?;
+    if found == *gateway {
+        return Ok(());
+    }
+    let expected = gateway.clone();
+    Err(CredentialsError::Another { expected, found })
+}
+
 impl Current {
     fn of(identity: &Identity) -> Result<Self, CredentialsError> {
+        let now = Duration::from_millis(clock::unix_ms());
+        tls::require_vouched(identity, UnixTime::since_unix_epoch(now))?;
         Ok(Self {
             server: tls::server(identity)?,
             client: tls::client(identity)?,

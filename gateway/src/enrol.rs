@@ -114,13 +114,10 @@ struct RefusalError {
 /// certificate ended while it was away enrols again: control knows it by its key.
 pub(crate) async fn identity(folder: &Folder, config: &Config) -> Result<Identity, EnrolError> {
     if let Some(identity) = folder.load()? {
-        let now = i64::try_from(clock::unix_ms() / 1000).unwrap_or(i64::MAX);
-        match identity.validity() {
-            Ok(validity) if validity.has_ended(now) => {
-                warn!("the certificate has ended: enrolling again with the same key and token");
-            }
-            Ok(_) | Err(_) => return Ok(identity),
+        if !has_ended(&identity) {
+            return Ok(identity);
         }
+        warn!("the certificate has ended: enrolling again with the same key and token");
     }
     let path = config
         .enrol_token_file
@@ -144,18 +141,29 @@ pub(crate) async fn identity(folder: &Folder, config: &Config) -> Result<Identit
     folder.load()?.ok_or(EnrolError::NoToken)
 }
 
-/// Whether what a gateway needs to enrol is there, as far as that shows without asking control.
-pub(crate) fn check(config: &Config) -> Result<(), EnrolError> {
+/// Whether its time is over. One that cannot be read is no reason to enrol again: whoever uses it says what it is.
+fn has_ended(identity: &Identity) -> bool {
+    let now = i64::try_from(clock::unix_ms() / 1000).unwrap_or(i64::MAX);
+    identity
+        .validity()
+        .is_ok_and(|validity| validity.has_ended(now))
+}
+
+/// The identity that a start would use, and nothing where it would enrol: then whether what that needs is there, as far as
+/// it shows without asking control. It only looks.
+pub(crate) fn check(config: &Config) -> Result<Option<(Folder, Identity)>, EnrolError> {
     client(config)?;
-    if Folder::has_enrolled(&config.state_dir) {
-        return Ok(());
+    let folder = Folder::at(&config.state_dir);
+    match folder.load()? {
+        Some(identity) if !has_ended(&identity) => return Ok(Some((folder, identity))),
+        Some(_) | None => folder.check_key()?,
     }
     let path = config.enrol_token_file.as_ref();
     let path = path.ok_or(EnrolError::NoToken)?;
     if read(path)?.trim().is_empty() {
         return Err(EnrolError::EmptyToken { path: path.clone() });
     }
-    Ok(())
+    Ok(None)
 }
 
 async fn join(

@@ -114,9 +114,17 @@ impl Folder {
         Ok(Self(path.to_owned()))
     }
 
-    /// Whether a gateway with this folder has enrolled, or seems to.
-    pub(crate) fn has_enrolled(path: &Path) -> bool {
-        path.join(ENROLMENT).exists()
+    /// The folder as it is there, or is not: to be looked at and not written to.
+    pub(crate) fn at(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// Whether an enrolment could use the key that is there, if one is.
+    pub(crate) fn check_key(&self) -> Result<(), IdentityError> {
+        if let Some(pem) = self.read(KEY)? {
+            self.key_pair(&pem)?;
+        }
+        Ok(())
     }
 
     /// The identity, if the gateway has enrolled.
@@ -155,8 +163,7 @@ impl Folder {
 
     fn signed_request(&self) -> Result<CertificateSigningRequest, IdentityError> {
         let key = match self.read(KEY)? {
-            Some(pem) => KeyPair::from_pem(&pem)
-                .map_err(|error| self.content(KEY, "a private key", &error))?,
+            Some(pem) => self.key_pair(&pem)?,
             None => {
                 let key =
                     KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(IdentityError::Key)?;
@@ -167,6 +174,10 @@ impl Folder {
         CertificateParams::default()
             .serialize_request(&key)
             .map_err(IdentityError::Key)
+    }
+
+    fn key_pair(&self, pem: &str) -> Result<KeyPair, IdentityError> {
+        KeyPair::from_pem(pem).map_err(|error| self.content(KEY, "a private key", &error))
     }
 
     /// Keeps what control answered.

@@ -52,7 +52,7 @@ use tracing::warn;
 use tracing_subscriber::EnvFilter;
 
 use config::{Config, ConfigError};
-use credentials::CredentialsError;
+use credentials::{Credentials, CredentialsError};
 use enrol::EnrolError;
 use journal::Journal;
 
@@ -87,6 +87,9 @@ pub enum RunError {
     /// The configuration does not hold.
     #[error("cannot use the configuration")]
     Config(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// What lies in the state folder is not what a gateway keeps there.
+    #[error("cannot use the identity in state_dir")]
+    Identity(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// There is no certificate.
     #[error("cannot enrol")]
     Enrol(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -113,7 +116,9 @@ pub fn run(args: &Args) -> Result<(), RunError> {
     // Whatever library asks for cryptography without saying which gets the same as everything else.
     let chosen = rustls::crypto::ring::default_provider().install_default();
     if args.check_config {
-        enrol::check(&config)?;
+        if let Some((folder, identity)) = enrol::check(&config)? {
+            Credentials::new(folder, &identity)?;
+        }
         return Ok(writeln!(io::stdout(), "{} is good", args.config.display())?);
     }
     log(args.log_format);
@@ -158,6 +163,9 @@ impl From<ConfigError> for RunError {
 
 impl From<EnrolError> for RunError {
     fn from(error: EnrolError) -> Self {
+        if let EnrolError::Identity(error) = error {
+            return Self::Identity(error.into());
+        }
         Self::Enrol(error.into())
     }
 }

@@ -136,14 +136,18 @@ pub(crate) const ACCEPTING_MAX: u32 = 4096;
 /// After a failed accept. Descriptors that ran out come back only when somebody leaves.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Who may ask for metrics or health at once; more wait.
-pub(crate) const STATUS_CONNECTIONS_MAX: usize = 32;
+/// Who may ask for metrics or health at once. Each is answered in a millisecond; for one more, whoever has been at it the
+/// longest gives way.
+pub(crate) const STATUS_CONNECTIONS_MAX: usize = 64;
+
+/// Those of one address, so that it puts out nobody but its own.
+pub(crate) const STATUS_PER_ADDRESS_MAX: usize = 16;
 
 /// For a question about metrics or health to be asked.
-pub(crate) const STATUS_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const STATUS_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// For one such connection, however many questions it asks.
-pub(crate) const STATUS_TIMEOUT: Duration = Duration::from_secs(60);
+/// For a question and its answer: some twenty kilobytes over a bad line.
+pub(crate) const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Addresses or nodes that are remembered before those that came long ago are looked for.
 pub(crate) const ARRIVALS_KEPT_MIN: usize = 4096;

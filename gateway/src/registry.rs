@@ -28,6 +28,8 @@ pub(crate) struct Registry {
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// Sessions without a Hello so far.
+    newcomers: BTreeMap<SessionId, Arc<Mailbox>>,
     live: BTreeMap<NodeId, Live>,
     /// The newest list from control. It outlives the link that brought it.
     removed: BTreeSet<NodeId>,
@@ -49,6 +51,23 @@ struct Live {
 }
 
 impl Registry {
+    /// A session begins, and waits for its Hello.
+    pub(crate) fn comes(&self, session: &SessionId, mailbox: &Arc<Mailbox>) {
+        let mut inner = self.inner();
+        match inner.doors {
+            Doors::Open => {
+                let mailbox = Arc::clone(mailbox);
+                inner.newcomers.insert(session.clone(), mailbox);
+            }
+            Doors::Closed => mailbox.end(Ending::Stopping),
+        }
+    }
+
+    /// A session has ended that no node was given to.
+    pub(crate) fn left(&self, session: &SessionId) {
+        self.inner().newcomers.remove(session);
+    }
+
     /// Gives the node to this session, unless it was removed or has a newer one. An older one is told.
     pub(crate) fn claim(
         &self,
@@ -58,6 +77,7 @@ impl Registry {
         mailbox: &Arc<Mailbox>,
     ) -> Claim {
         let mut inner = self.inner();
+        inner.newcomers.remove(session);
         if inner.doors == Doors::Closed {
             return Claim::Refused(Ending::Stopping);
         }
@@ -150,10 +170,13 @@ impl Registry {
         inner.end_removed();
     }
 
-    /// Lets nobody in any more, and gives the mailboxes of all who are.
+    /// Lets nobody in any more, and gives the mailboxes of all who are. Who has not even said Hello is sent away at once.
     pub(crate) fn close_doors(&self) -> Vec<Arc<Mailbox>> {
         let mut inner = self.inner();
         inner.doors = Doors::Closed;
+        for mailbox in std::mem::take(&mut inner.newcomers).values() {
+            mailbox.end(Ending::Stopping);
+        }
         let mailboxes = inner.live.values().map(|live| Arc::clone(&live.mailbox));
         mailboxes.collect()
     }
@@ -257,6 +280,28 @@ mod tests {
             inside.mailbox.next().await,
             Order::End(Ending::Told(goodbye("new")))
         );
+    }
+
+    #[tokio::test]
+    async fn who_has_not_said_hello_is_sent_away_when_the_doors_close() {
+        let registry = Registry::default();
+        let [mute, gone, late] = [(); 3].map(|()| Arc::<Mailbox>::default());
+        let session = || SessionId::random(0, rand::random());
+        let left = session();
+        registry.comes(&session(), &mute);
+        registry.comes(&left, &gone);
+        registry.left(&left);
+        let inside = come(&registry, 0, 1);
+        assert_eq!(registry.close_doors().len(), 1);
+        registry.comes(&session(), &late);
+        for mailbox in [mute, late] {
+            assert_eq!(mailbox.next().await, Order::End(Ending::Stopping));
+        }
+        // The others have their turn, or none.
+        for mailbox in [gone, inside.mailbox] {
+            assert!(futures_util::FutureExt::now_or_never(mailbox.next()).is_none());
+        }
+        assert!(registry.inner().newcomers.is_empty());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_tungstenite::tungstenite::http::StatusCode;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info};
 
 use crate::{
@@ -55,6 +55,8 @@ pub(crate) struct Server {
     credentials: Arc<Credentials>,
     gateway: Arc<Gateway>,
     tasks: TaskTracker,
+    /// Ends whoever has no session yet.
+    leaving: CancellationToken,
 }
 
 /// Why a connection never became a session.
@@ -89,6 +91,7 @@ impl Server {
             credentials,
             gateway,
             tasks: TaskTracker::new(),
+            leaving: CancellationToken::new(),
         }
     }
 
@@ -119,6 +122,9 @@ impl Server {
             sleep_until(from + schedule.goodbye(number, rand::random())).await;
             mailbox.end(Ending::Stopping);
         }
+        // Until here a node in the middle of its handshake is told to come back. Nobody is waited for who may never end his:
+        // the next process cannot open the door before.
+        self.leaving.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }
@@ -133,10 +139,12 @@ impl Server {
         };
         let credentials = Arc::clone(&self.credentials);
         let gateway = Arc::clone(&self.gateway);
-        let tasks = self.tasks.clone();
+        let (tasks, leaving) = (self.tasks.clone(), self.leaving.clone());
         self.tasks.spawn(async move {
             // In a box of its own: what a handshake needs must not stay with the session.
-            match Box::pin(prepare(stream, turn, &credentials, &gateway)).await {
+            let prepared = Box::pin(prepare(stream, turn, &credentials, &gateway));
+            let prepared = leaving.run_until_cancelled(prepared).await;
+            match prepared.unwrap_or(Err(Rejected::Draining)) {
                 Ok((upgraded, peer)) => {
                     let socket = Socket::new(upgraded, peer, place, gateway);
                     tasks.spawn(Box::new(socket).run());

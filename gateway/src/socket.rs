@@ -79,10 +79,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             messages: Bucket::full(limits.messages_per_second, limits.messages_burst, at),
         };
         let machine = Machine::new(birth, *gateway.terms.borrow());
+        let mailbox = Arc::default();
+        gateway.registry.comes(&session, &mailbox);
         Self {
             line: Line::new(upgraded, SESSION_FRAME_BYTES_MAX),
             machine,
-            mailbox: Arc::default(),
+            mailbox,
             gateway,
             node,
             session,
@@ -109,8 +111,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         };
         info!(node = %self.node, session = %self.session, reason = %ending, "session ended");
         self.gateway.metrics.session_ended(&ending);
-        if let Some(mut held) = self.held.take() {
-            held.closed.reason = ending.to_string();
+        match self.held.take() {
+            Some(mut held) => held.closed.reason = ending.to_string(),
+            None => self.gateway.registry.left(&self.session),
         }
         // Only a courtesy: whether the node hears it changes nothing.
         let said = timeout(CLOSE_TIMEOUT, Box::pin(self.part(ending.goodbye()))).await;

@@ -1,9 +1,12 @@
 //! Where metrics and health are read: a listener of its own, in the clear, that knows nobody and changes nothing.
 //!
 //! Alive is whoever answers. Ready is who takes sessions: a balancer sends nodes elsewhere from the moment on at which
-//! this one begins to drain. A link to control is not needed for it, since nodes are welcomed without one.
+//! this one begins to drain. A link to control is not needed for it, since nodes are welcomed without one. A connection is
+//! one question: a place that somebody could keep would be missing to the next.
 
-use std::{convert::Infallible, sync::Arc};
+mod askers;
+
+use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -18,15 +21,17 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     time::{sleep, timeout},
 };
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::{
+    clock,
     gateway::{Gateway, Phase},
-    limits::{ACCEPT_PAUSE, STATUS_CONNECTIONS_MAX, STATUS_HEAD_TIMEOUT, STATUS_TIMEOUT},
+    limits::{ACCEPT_PAUSE, STATUS_HEAD_TIMEOUT, STATUS_TIMEOUT},
+    metrics::Limit,
 };
+use askers::{Asker, Askers};
 
 /// As Prometheus' own servers name it.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -35,30 +40,48 @@ const JSON: &str = "application/json";
 
 /// Answers until it is dropped.
 pub(crate) async fn serve(listener: TcpListener, gateway: Arc<Gateway>) {
-    let places = Arc::new(Semaphore::new(STATUS_CONNECTIONS_MAX));
+    let mut askers = Askers::default();
     loop {
-        // Who asks how it goes can wait until another has heard it.
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return;
-        };
         match listener.accept().await {
             Ok((stream, from)) => {
-                let gateway = Arc::clone(&gateway);
-                tokio::spawn(async move {
-                    let answered = timeout(STATUS_TIMEOUT, answer_all(stream, &gateway)).await;
-                    debug!(%from, ?answered, "asked for status");
-                    drop(place);
+                let answering = tokio::spawn(answer_in_time(stream, from, Arc::clone(&gateway)));
+                let gave_way = askers.enter(Asker {
+                    site: from.ip().into(),
+                    since: clock::now(),
+                    answering: answering.abort_handle(),
                 });
+                if let Some(gave_way) = gave_way {
+                    gateway.metrics.limit_reached(Limit::Status, &gave_way);
+                }
             }
             Err(error) => {
-                warn!(%error, "cannot accept who asks for status");
+                let reason = format!("cannot accept: {error}");
+                gateway.metrics.limit_reached(Limit::Status, &reason);
                 sleep(ACCEPT_PAUSE).await;
             }
         }
     }
 }
 
-async fn answer_all(stream: TcpStream, gateway: &Gateway) -> Result<(), hyper::Error> {
+/// Answers one question. Whoever takes longer to ask it, or to read the answer, has no business here.
+async fn answer_in_time(stream: TcpStream, from: SocketAddr, gateway: Arc<Gateway>) {
+    let answered = timeout(STATUS_TIMEOUT, answer_one(stream, &gateway)).await;
+    let overdue = match &answered {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) if error.is_timeout() => Some(STATUS_HEAD_TIMEOUT),
+        // It left, or never spoke HTTP.
+        Ok(Err(_)) => None,
+        Err(_) => Some(STATUS_TIMEOUT),
+    };
+    debug!(%from, ?answered, "asked for status");
+    if let Some(within) = overdue {
+        let reason =
+            format!("{from}: expected a question and its answer to go through within {within:?}");
+        gateway.metrics.limit_reached(Limit::Status, &reason);
+    }
+}
+
+async fn answer_one(stream: TcpStream, gateway: &Gateway) -> Result<(), hyper::Error> {
     let service = service_fn(|request| {
         let response = answer(&request, gateway);
         std::future::ready(Ok::<_, Infallible>(response))
@@ -66,6 +89,7 @@ async fn answer_all(stream: TcpStream, gateway: &Gateway) -> Result<(), hyper::E
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(STATUS_HEAD_TIMEOUT)
+        .keep_alive(false)
         .max_buf_size(8 << 10)
         .serve_connection(TokioIo::new(stream), service)
         .await

@@ -6,13 +6,13 @@ mod secured;
 use std::sync::Arc;
 
 use rustls::{
-    CipherSuite, ClientConfig, RootCertStore, ServerConfig,
-    client::Resumption,
+    CertificateError, CipherSuite, ClientConfig, Error, RootCertStore, ServerConfig,
+    client::{Resumption, verify_server_cert_signed_by_trust_anchor},
     crypto::{CryptoProvider, ring},
-    server::{VerifierBuilderError, WebPkiClientVerifier},
+    server::{ParsedCertificate, VerifierBuilderError, WebPkiClientVerifier},
     version::TLS13,
 };
-use rustls_pki_types::CertificateDer;
+use rustls_pki_types::{CertificateDer, UnixTime};
 use thiserror::Error;
 
 use crate::identity::Identity;
@@ -29,6 +29,53 @@ pub(crate) enum TlsError {
     /// No authority to verify clients with.
     #[error("expected authorities to verify clients with")]
     Authorities(#[from] VerifierBuilderError),
+    /// Nodes and control would refuse it: they believe the authorities alone.
+    #[error("expected a certificate that an authority of the state folder signed, found another's")]
+    Foreign,
+    /// Its time is over or has not come.
+    #[error("expected a certificate that is good now by this machine's clock, found one that {0}")]
+    Untimely(&'static str),
+    /// It is good for something else.
+    #[error("expected a certificate with which a gateway serves nodes and is control's client")]
+    Unfit(#[source] rustls::Error),
+}
+
+/// Whether whoever believes the authorities believes the gateway too, nodes as well as control. Otherwise everybody would be
+/// met by a gateway that nobody can speak with.
+pub(crate) fn require_vouched(identity: &Identity, now: UnixTime) -> Result<(), TlsError> {
+    let (own, between) = identity
+        .chain
+        .split_first()
+        .ok_or(TlsError::Certificate(Error::NoCertificatesPresented))?;
+    let roots = Arc::new(roots(&identity.authorities)?);
+    let algorithms = provider().signature_verification_algorithms;
+    let leaf = ParsedCertificate::try_from(own)?;
+    verify_server_cert_signed_by_trust_anchor(&leaf, &roots, between, now, algorithms.all)
+        .map_err(unvouched)?;
+    let client = WebPkiClientVerifier::builder_with_provider(roots, provider()).build()?;
+    client
+        .verify_client_cert(own, between, now)
+        .map_err(unvouched)?;
+    Ok(())
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a library's errors, of which more may come"
+)]
+fn unvouched(error: Error) -> TlsError {
+    match &error {
+        Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => TlsError::Foreign,
+        Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        ) => TlsError::Untimely("has ended"),
+        Error::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        ) => TlsError::Untimely("has not begun"),
+        _ => TlsError::Unfit(error),
+    }
 }
 
 /// For nodes: only who shows a certificate of one of the authorities comes in.

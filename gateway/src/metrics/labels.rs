@@ -40,11 +40,13 @@ pub(crate) enum Limit {
     EndedSessions,
     /// No certificate of this fleet, or no request for a session.
     Strangers,
+    /// Places and time for questions about metrics and health.
+    Status,
 }
 
 impl Limit {
     /// All of them.
-    pub(super) const ALL: [Self; 16] = [
+    pub(super) const ALL: [Self; 17] = [
         Self::Connections,
         Self::Unwelcomed,
         Self::Handshakes,
@@ -61,6 +63,7 @@ impl Limit {
         Self::Reports,
         Self::EndedSessions,
         Self::Strangers,
+        Self::Status,
     ];
 
     /// Its word in metrics and logs.
@@ -82,6 +85,7 @@ impl Limit {
             Self::Reports => "reports",
             Self::EndedSessions => "ended-sessions",
             Self::Strangers => "strangers",
+            Self::Status => "status",
         }
     }
 

@@ -134,24 +134,17 @@ async fn a_gateway_that_is_full_says_so_and_takes_one_when_one_leaves() {
 #[tokio::test]
 async fn what_ends_a_session_is_counted() {
     let control = Control::start().await;
-    let limits = "hello_timeout = \"100ms\"\nhandshake_timeout = \"100ms\"\nmessages_burst = 2\n\
-                  messages_per_second = 1\nbytes_burst = 20000\nbytes_per_second = 1";
+    let limits = "hello_timeout = \"100ms\"\nhandshake_timeout = \"100ms\"\nmessages_burst = 10\n\
+                  messages_per_second = 1\nbytes_burst = 1114112\nbytes_per_second = 1024";
     let gateway = start(&control, limits).await;
     let node = Node::new(&control.authority, "a");
     node.connect(gateway.address).await.goodbye().await;
     let mut fast = node.open(gateway.address, 1).await;
-    for number in 1..9 {
+    for number in 1..20 {
         drop(fast.try_report(number).await);
     }
-    let mut large = node.connect(gateway.address).await;
-    let bytes = vec![0; 100_000];
-    drop(
-        soon(futures_util::SinkExt::send(
-            &mut large.socket,
-            tungstenite(bytes),
-        ))
-        .await,
-    );
+    let large = Node::new(&control.authority, "b");
+    large.open(gateway.address, 1).await.flood().await;
     let mut drip = TcpStream::connect(gateway.address).await.unwrap();
     drop(soon(drip.read(&mut [0])).await);
     drop(secure(gateway.address, &control.authority.nobody()).await);
@@ -166,8 +159,4 @@ async fn what_ends_a_session_is_counted() {
             .until(async || reached(&gateway, limit).await == 1)
             .await;
     }
-}
-
-fn tungstenite(bytes: Vec<u8>) -> tokio_tungstenite::tungstenite::Message {
-    tokio_tungstenite::tungstenite::Message::Binary(bytes.into())
 }

@@ -1,6 +1,6 @@
 //! A certificate authority, and TLS as control and nodes set it up.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, ops::Range, sync::Arc};
 
 use bc_protocol::id::{GatewayId, NodeId};
 use rcgen::{
@@ -36,8 +36,15 @@ impl Authority {
 
     /// As control answers a gateway's request.
     pub(crate) fn gateway(&self, id: &GatewayId, csr: &str) -> String {
+        self.gateway_between(id, csr, 2000..4000)
+    }
+
+    /// The same, good from the beginning of one year to that of another.
+    pub(crate) fn gateway_between(&self, id: &GatewayId, csr: &str, years: Range<i32>) -> String {
         let mut request = CertificateSigningRequestParams::from_pem(csr).unwrap();
         request.params = both_uses(&format!("urn:bettercompute:gateway:{id}"));
+        request.params.not_before = rcgen::date_time_ymd(years.start, 1, 1);
+        request.params.not_after = rcgen::date_time_ymd(years.end, 1, 1);
         request.signed_by(&self.issuer).unwrap().pem()
     }
 

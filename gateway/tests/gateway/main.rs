@@ -17,6 +17,8 @@ mod operations;
 mod process;
 mod reload;
 mod sessions;
+mod state;
+mod status;
 mod strangers;
 
 use std::time::Duration;

@@ -14,7 +14,13 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_tungstenite::{
     WebSocketStream, client_async,
-    tungstenite::{self, Message},
+    tungstenite::{
+        self, Message,
+        protocol::frame::{
+            Frame,
+            coding::{Data, OpCode},
+        },
+    },
 };
 
 use crate::{authority::Authority, soon};
@@ -78,6 +84,19 @@ impl Session {
 
     pub(crate) async fn say(&mut self, message: FromNode) {
         self.send(Message::Binary(message.encode())).await;
+    }
+
+    /// Sends fragments of one message until the gateway has enough, which is before the message is too large.
+    pub(crate) async fn flood(&mut self) {
+        let fragment = |what| {
+            let part = Bytes::from_static(&[0; 300]);
+            Message::Frame(Frame::message(part, OpCode::Data(what), false))
+        };
+        self.send(fragment(Data::Binary)).await;
+        while soon(self.socket.send(fragment(Data::Continue)))
+            .await
+            .is_ok()
+        {}
     }
 
     pub(crate) async fn send(&mut self, message: Message) {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bc_protocol::session::GoodbyeReason;
 use tokio::{
+    io::AsyncWriteExt,
     net::{TcpListener, TcpStream, UnixDatagram},
     time::Instant,
 };
@@ -210,4 +211,31 @@ async fn on_demand_every_line_of_the_log_is_an_object() {
             "{line}"
         );
     }
+}
+
+/// Whoever never became a session would otherwise keep the door shut for as long as it likes to say nothing.
+#[tokio::test]
+async fn who_has_no_session_does_not_hold_up_the_end() {
+    let control = Control::start().await;
+    let hours = "drain = \"1h\"\n[limits]\nhandshake_timeout = \"1h\"\nhello_timeout = \"1h\"";
+    let mut gateway = Home::new(&control, &format!("{SHOWN}\n{hours}"))
+        .start()
+        .await;
+    let mut silent = Vec::new();
+    for said in [&b""[..], b"\x16", b"\x16\x03\x01\x01\x00"] {
+        let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+        stream.write_all(said).await.unwrap();
+        silent.push(stream);
+    }
+    let node = Node::new(&control.authority, "a");
+    let mut mute = node.connect(gateway.address).await;
+    let mut session = node.open(gateway.address, 1).await;
+    gateway
+        .until(async || gateway.series("bc_gateway_connections").await == 5)
+        .await;
+    gateway.terminate();
+    for session in [&mut session, &mut mute] {
+        assert_eq!(session.goodbye().await.reason, GoodbyeReason::Stopping);
+    }
+    assert_eq!(gateway.ended().await.code(), Some(0));
 }

@@ -130,6 +130,10 @@ impl Gateway {
         kib.parse::<usize>().unwrap() << 10
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
     /// As a power cut would.
     pub(crate) async fn kill(mut self) {
         soon(self.child.kill()).await.unwrap();
