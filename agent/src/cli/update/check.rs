@@ -49,7 +49,10 @@ pub(super) fn look(host: &Host, build: Build, held: Option<Hold>) -> Result<Chec
     let digest = section.as_ref().map(|section| section.sha256);
     let up_to_date = digest.is_none() || digest == running_digest;
     let last = record.last_attempt().map(|attempt| attempt.facts());
-    let work = work(section.as_ref(), up_to_date, last);
+    let work = match memory::session(host.paths()) {
+        Ok(Some(note)) if note.removed => Work::Removed,
+        Ok(_) | Err(_) => work(section.as_ref(), up_to_date, last),
+    };
     let (held, held_since) = match held {
         Some(hold) => (Some(hold.reason), hold.since),
         None => (None, None),
@@ -78,6 +81,8 @@ enum Work {
     Over { version: Version },
     /// It is to be done.
     Due { version: Version },
+    /// The fleet tells it nothing any more.
+    Removed,
 }
 
 fn work(section: Option<&DaemonSection>, up_to_date: bool, last: Option<&AttemptFacts>) -> Work {
@@ -108,6 +113,9 @@ fn next(work: &Work, is_held: bool) -> String {
         }
         (Work::Due { version }, true) => {
             format!("nothing while it is held; on release the update to {version} begins at once")
+        }
+        (Work::Removed, _) => {
+            "nothing: the fleet has removed this node (bcd doctor says what to do)".to_owned()
         }
         (Work::Over { version }, _) => format!(
             "nothing: this attempt at {version} has ended (bcd status says how), and only the fleet begins another one"
@@ -206,6 +214,14 @@ mod tests {
             !digests.iter().any(|digest| told.contains(digest)),
             "{told}"
         );
+    }
+
+    #[test]
+    fn a_removed_node_waits_for_nothing() {
+        for is_held in [false, true] {
+            let told = next(&Work::Removed, is_held);
+            assert!(told.contains("the fleet has removed this node"), "{told}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::cli::{
     failure::Failure,
     globals::Globals,
     online,
-    print::{Answer, Detail, View},
+    print::{Answer, Detail, View, note},
     settings::{Environment, Settings, config_path},
     sheet::{Cell, Sheet},
 };
@@ -23,7 +23,12 @@ impl List {
         let settings = Settings::load(flags, environment)?;
         let value = Contexts::load(&config_path(flags, environment)?)?;
         let raw = object(&value);
-        online::printer(flags, &settings).show(&Answer { value, raw })?;
+        let printer = online::printer(flags, &settings);
+        let answer = Answer { value, raw };
+        printer.show(&answer)?;
+        if answer.value.contexts.is_empty() && printer.sheet(&answer).is_some() {
+            note("no contexts yet; `better-compute login` keeps one");
+        }
         Ok(Exit::Done)
     }
 }
