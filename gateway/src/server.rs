@@ -42,7 +42,8 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
             SocketAddr::V6(_) => TcpSocket::new_v6()?,
         };
         socket.set_reuseaddr(true)?;
-        // What it accepts has it from there.
+        // What it accepts has both from there.
+        socket.set_nodelay(true)?;
         wake_for(&socket, Greeting::<Metered<TcpStream>>::BYTES_MIN)?;
         socket.bind(address)?;
         socket.listen(ACCEPTING_MAX)
@@ -211,7 +212,6 @@ async fn secure_and_upgrade(
     tls: Arc<ServerConfig>,
     gateway: &Gateway,
 ) -> Result<(Upgraded<Connection>, Peer), Rejected> {
-    stream.set_nodelay(true).map_err(Rejected::Tls)?;
     let limits = gateway.limits();
     let bytes = Bucket::full(limits.bytes_per_second, limits.bytes_burst, clock::now());
     let greeting = Greeting::hear(Metered::new(stream, bytes))

@@ -30,8 +30,9 @@ use crate::load::processors::stand_aside;
 /// From one byte to the next.
 const DRIP: Duration = Duration::from_secs(1);
 
-/// In which they come, so that they do not come in one moment.
-const COMING: Duration = Duration::from_secs(5);
+/// In which they come: the gateway gives each ten seconds, and it is back a second later. So as many come in each moment as
+/// leave, which is how it is after a while, whenever they began.
+const COMING: Duration = Duration::from_secs(11);
 
 /// Clients that drip while they are let. They are on a thread of their own that gives way to the honest: elsewhere they
 /// would be other machines, and what is asked is what they cost the gateway.
