@@ -15,7 +15,7 @@ use prometheus_client::{
     registry::{Metric, Registry},
 };
 
-pub(crate) use labels::{Call, Decision, Delivered, Quota};
+pub(crate) use labels::{Call, Decision, Delivered, Quota, Work};
 pub(crate) use listener::{Listener, ListenerError};
 
 use crate::{clock::Moment, db::Db};
@@ -49,6 +49,8 @@ pub(crate) struct Metrics {
     pub deliveries: Family<Delivered, Counter>,
     /// Nodes with a session here that have not been given today's gateways and authorities.
     pub nodes_behind: Gauge,
+    /// Failures of what is done again and again.
+    work_failed: Family<Work, Counter>,
     /// Rounds of the controller over all rollouts.
     pub rounds: Counter,
     /// How long a round takes.
@@ -107,6 +109,12 @@ impl Metrics {
                 "Nodes on links of this process that have yet to be told of today's gateways and authorities",
                 Gauge::default(),
             ),
+            work_failed: add(
+                to,
+                "work_failed",
+                "Failures of what control does over and over, by itself",
+                Family::default(),
+            ),
             rounds: add(
                 to,
                 "rounds",
@@ -131,6 +139,11 @@ impl Metrics {
         for code in ["OK", "INTERNAL"] {
             drop(self.calls.get_or_create(&Call::new(method, code)));
         }
+    }
+
+    /// Something that is done over and over has failed: it changed nothing, and is tried again.
+    pub(crate) fn has_failed(&self, work: &Work) {
+        self.work_failed.get_or_create(work).inc();
     }
 
     /// The controller has been over all rollouts.
@@ -191,6 +204,7 @@ mod tests {
             "bc_control_decisions_total{answer=\"undecided\"} 0",
             "bc_control_quota_exceeded_total{of=\"join\"} 0",
             "bc_control_connections_refused_total 0",
+            "bc_control_work_failed_total{work=\"pass\"} 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }

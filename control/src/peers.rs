@@ -12,6 +12,7 @@ use crate::{
     clock::Moment,
     db::hint::{Ear, Heard, Hint},
     fleet::{gateway::remove, node, process},
+    metrics::Work,
     rollout::{service::Services, unread},
 };
 
@@ -61,6 +62,7 @@ async fn live(services: &Services) {
                 judges = false;
                 let error: &dyn std::error::Error = &error;
                 tracing::warn!(error, "cannot show that this process lives");
+                services.metrics.has_failed(&Work::BEAT);
             }
         }
     }
@@ -76,10 +78,12 @@ async fn listen(services: &Services) {
                 let error = hear(services, &mut ear).await;
                 let error: &dyn std::error::Error = &error;
                 tracing::warn!(error, "other processes are not heard");
+                services.metrics.has_failed(&Work::PEERS);
             }
             Err(error) => {
                 let error: &dyn std::error::Error = &error;
                 tracing::warn!(error, "cannot listen to other processes");
+                services.metrics.has_failed(&Work::PEERS);
             }
         }
         tokio::time::sleep(LISTEN_AGAIN).await;
@@ -140,7 +144,7 @@ async fn missed(services: &Services) {
         Ok(nodes) => {
             services.stale.send(nodes.into()).ok();
         }
-        Err(error) => failed(&error),
+        Err(error) => failed(services, &error),
     }
     let lately = now.minus(REMOVED_LATELY);
     match remove::removed_since(&services.db, lately).await {
@@ -149,7 +153,7 @@ async fn missed(services: &Services) {
                 services.retired.send(gateway).ok();
             }
         }
-        Err(error) => failed(&error),
+        Err(error) => failed(services, &error),
     }
     match node::removed_since(&services.db, lately).await {
         Ok(nodes) => {
@@ -157,11 +161,12 @@ async fn missed(services: &Services) {
                 services.removed.send(node).ok();
             }
         }
-        Err(error) => failed(&error),
+        Err(error) => failed(services, &error),
     }
 }
 
-fn failed(error: &sqlx::Error) {
+fn failed(services: &Services, error: &sqlx::Error) {
+    services.metrics.has_failed(&Work::PEERS);
     let error: &dyn std::error::Error = error;
     tracing::warn!(error, "cannot look for what other processes did");
 }

@@ -307,7 +307,11 @@ async fn until_stopped(
         stop: stop.clone(),
     };
     let tls = tls.map(RustlsConfig::from_config);
-    let followed = renewed::follow(config.tls.zip(tls.clone()), stop.clone());
+    let followed = renewed::follow(
+        config.tls.zip(tls.clone()),
+        Arc::clone(&metrics),
+        stop.clone(),
+    );
     let followed = followed.map_err(ServeError::Runtime)?;
     beside.start("what follows the certificate", followed);
     let handle = Handle::new();
@@ -360,7 +364,11 @@ impl Parts {
         link: Bound,
         stop: CancellationToken,
     ) -> Result<impl Future<Output = io::Result<()>> + Send + use<>, ServeError> {
-        let tls = link::tls_server(&self.authority, &link.url, Moment::now())?;
+        let tls = link::tls_server(
+            &self.authority,
+            &link.url,
+            (&self.services.metrics, Moment::now()),
+        )?;
         let (services, authority) = (self.services.clone(), Arc::clone(&self.authority));
         Ok(link::serve(link.socket, tls, services, authority, stop))
     }

@@ -20,6 +20,7 @@ use crate::{
     api::fleet::JoinedNode,
     clock::Moment,
     db::{Db, column::parsed, query},
+    metrics::{Metrics, Work},
 };
 
 /// Why a certificate is not renewed.
@@ -45,6 +46,18 @@ pub(crate) enum RenewError {
         "expected a node of this fleet, found one that was removed: join it anew with a new key"
     )]
     Removed,
+}
+
+impl RenewError {
+    /// Counts what control itself could not do; who asks in vain is no failure of anything.
+    pub(crate) fn count(&self, metrics: &Metrics) {
+        match self {
+            Self::Sql(_) | Self::Authority(_) | Self::Gateway(_) => {
+                metrics.has_failed(&Work::CERTIFICATE);
+            }
+            Self::Request(_) | Self::Unknown | Self::Removed => {}
+        }
+    }
 }
 
 /// A fresh certificate for a node that shows the key it joined with.

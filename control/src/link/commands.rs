@@ -25,7 +25,7 @@ use super::{
     routes::LinkKey,
     wanted::Wanted,
 };
-use crate::command::dispatch;
+use crate::{command::dispatch, metrics::Work};
 
 /// One link's commander.
 pub(super) struct Commander<'a> {
@@ -128,7 +128,10 @@ impl Commander<'_> {
                     .filter(|node| routes.leads_to(self.link, node));
                 self.wanted.listed(here);
             }
-            Err(error) => tracing::error!(%error, "waiting commands cannot be looked for"),
+            Err(error) => {
+                tracing::error!(%error, "waiting commands cannot be looked for");
+                self.shared.services.metrics.has_failed(&Work::DISPATCH);
+            }
         }
     }
 
@@ -147,6 +150,7 @@ impl Commander<'_> {
             Err(error) => {
                 let error: &dyn std::error::Error = &error;
                 tracing::error!(%node, error, "commands cannot be dispatched");
+                self.shared.services.metrics.has_failed(&Work::DISPATCH);
                 Ok(Sent::NotYet)
             }
         }

@@ -23,6 +23,7 @@ use super::{
 use crate::{
     clock::Moment,
     fleet::renew::{self, RenewError},
+    metrics::Work,
 };
 
 /// One link's informer.
@@ -46,6 +47,7 @@ impl Informer<'_> {
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
                     tracing::error!(error, "nodes cannot be told of today's gateways");
+                    self.shared.services.metrics.has_failed(&Work::COMPANY);
                     COMPANY_LOOK
                 }
             };

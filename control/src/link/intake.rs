@@ -30,6 +30,7 @@ use crate::{
     fleet::authority::CertifiedKey,
     fleet::facts::{self, Applied, FactsError, Superseded},
     fleet::renew::{self, RenewError},
+    metrics::{Metrics, Work},
     rollout::service::Services,
 };
 
@@ -63,6 +64,24 @@ pub(crate) enum IntakeError {
     Facts(#[from] FactsError),
     #[error("cannot commit a batch")]
     Commit(#[source] sqlx::Error),
+}
+
+impl IntakeError {
+    /// Counts what control itself could not do.
+    fn count(&self, metrics: &Metrics) {
+        match self {
+            Self::Facts(FactsError::Sql(_) | FactsError::Encoding { .. }) | Self::Commit(_) => {
+                metrics.has_failed(&Work::FACTS);
+            }
+            // A newer link has taken over, or the gateway is silent, gone or odd.
+            Self::Facts(FactsError::Replaced { .. })
+            | Self::Closed
+            | Self::Silent
+            | Self::Socket(_)
+            | Self::Frame(_)
+            | Self::OutOfTurn { .. } => {}
+        }
+    }
 }
 
 impl Intake<'_> {
@@ -107,7 +126,8 @@ impl Intake<'_> {
         let events: Vec<Event> = batches.into_iter().flat_map(|batch| batch.events).collect();
         let services = &self.shared.services;
         let whose = (self.gateway, self.number);
-        let (applied, free) = take(services, whose, &events).await?;
+        let taken = take(services, whose, &events).await;
+        let (applied, free) = taken.inspect_err(|error| error.count(&services.metrics))?;
         if !applied.changed.is_empty() {
             let waker = &services.waker;
             waker.wake_for_nodes(applied.changed.iter().cloned());
@@ -179,6 +199,7 @@ impl Intake<'_> {
             }
             Err(RenewError::Removed) => self.say(removed(node)).await,
             Err(error) => {
+                error.count(&services.metrics);
                 let error: &dyn std::error::Error = &error;
                 tracing::warn!(%node, error, "a node's certificate is not renewed");
                 Ok(())
@@ -200,6 +221,7 @@ impl Intake<'_> {
         match renewed {
             Ok(certificate) => self.say(FromControl::OwnCertificate(certificate)).await,
             Err(error) => {
+                error.count(&services.metrics);
                 let error: &dyn std::error::Error = &error;
                 tracing::warn!(%gateway, error, "a gateway's certificate is not renewed");
                 Ok(())

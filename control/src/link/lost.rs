@@ -17,6 +17,7 @@ use crate::{
     clock::Moment,
     db::{Db, column::undecodable, query_scalar},
     fleet::facts::{self, FactsError},
+    metrics::Work,
 };
 
 /// Looks for such gateways until it is told to stop.
@@ -27,6 +28,7 @@ pub(super) async fn watch(shared: Arc<Shared>, stop: CancellationToken) {
             if let Err(error) = look(&shared, LOST_AFTER).await {
                 let error: &dyn std::error::Error = &error;
                 tracing::error!(error, "lost gateways cannot be looked for");
+                shared.services.metrics.has_failed(&Work::LOST_GATEWAYS);
             }
         }
     };

@@ -29,6 +29,7 @@ use super::{
     wanted::Wanted,
 };
 use crate::{
+    metrics::Work,
     rollout::service::Services,
     spec::store::{SpecError, changed_all, current, current_all},
 };
@@ -158,6 +159,7 @@ impl Pusher<'_> {
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
                     tracing::error!(%node, error, "a spec cannot be computed");
+                    services.metrics.has_failed(&Work::SPEC);
                     failed.push(node);
                 }
             }

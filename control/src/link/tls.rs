@@ -17,6 +17,7 @@ use url::Url;
 use crate::{
     clock::Moment,
     fleet::authority::{Authority, AuthorityError},
+    metrics::{Metrics, Work},
 };
 
 /// Why links cannot be taken.
@@ -46,7 +47,7 @@ pub(crate) enum LinkTlsError {
 pub(crate) fn server(
     authority: &Arc<Authority>,
     link_url: &str,
-    now: Moment,
+    (metrics, now): (&Arc<Metrics>, Moment),
 ) -> Result<Arc<ServerConfig>, LinkTlsError> {
     let url = Url::parse(link_url).ok();
     let host = url.as_ref().and_then(Url::host_str);
@@ -57,6 +58,7 @@ pub(crate) fn server(
         current: Mutex::new(Current::issue(authority, host, now)?),
         authority: Arc::clone(authority),
         host: host.to_owned(),
+        metrics: Arc::clone(metrics),
     };
     let mut roots = RootCertStore::empty();
     roots.add(authority.root().clone())?;
@@ -78,6 +80,7 @@ struct Own {
     authority: Arc<Authority>,
     host: String,
     current: Mutex<Current>,
+    metrics: Arc<Metrics>,
 }
 
 struct Current {
@@ -108,6 +111,7 @@ impl Own {
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
                     tracing::error!(error, "the link's certificate cannot be renewed");
+                    self.metrics.has_failed(&Work::CERTIFICATE);
                 }
             }
         }
@@ -145,6 +149,7 @@ mod tests {
             current: Mutex::new(Current::issue(&authority, "c.example", now).unwrap()),
             authority: Arc::new(authority),
             host: "c.example".to_owned(),
+            metrics: Arc::default(),
         };
         let day = |days: u64| now.plus(Duration::from_secs(days * 86_400));
         let first = own.shown(now);

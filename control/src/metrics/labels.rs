@@ -81,6 +81,61 @@ impl Delivered {
     pub(crate) const FAILED: Self = Self { outcome: "failed" };
 }
 
+/// Work that is done over and over, and can fail over and over.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Work {
+    work: &'static str,
+}
+
+impl Work {
+    /// To look which rollouts there is something to do for.
+    pub(crate) const AGENDA: Self = Self { work: "agenda" };
+    /// A pass over one rollout's waves.
+    pub(crate) const PASS: Self = Self { work: "pass" };
+    /// A pass over one rollout's late nodes.
+    pub(crate) const LATE_PASS: Self = Self { work: "late-pass" };
+    /// To compute one node's spec.
+    pub(crate) const SPEC: Self = Self { work: "spec" };
+    /// To keep what a gateway reports.
+    pub(crate) const FACTS: Self = Self { work: "facts" };
+    /// To end commands whose time is over.
+    pub(crate) const COMMANDS: Self = Self { work: "commands" };
+    /// To hand commands out.
+    pub(crate) const DISPATCH: Self = Self { work: "dispatch" };
+    /// To make deliveries of events.
+    pub(crate) const WEBHOOKS: Self = Self { work: "webhooks" };
+    /// To end the sessions of gateways that are gone.
+    pub(crate) const LOST_GATEWAYS: Self = Self {
+        work: "lost-gateways",
+    };
+    /// To tell nodes of today's gateways.
+    pub(crate) const COMPANY: Self = Self { work: "company" };
+    /// To show other processes that this one lives.
+    pub(crate) const BEAT: Self = Self { work: "beat" };
+    /// To hear other processes.
+    pub(crate) const PEERS: Self = Self { work: "peers" };
+    /// To renew a certificate of control's, a gateway's or a node's.
+    pub(crate) const CERTIFICATE: Self = Self {
+        work: "certificate",
+    };
+
+    const ALL: [Self; 13] = [
+        Self::AGENDA,
+        Self::PASS,
+        Self::LATE_PASS,
+        Self::SPEC,
+        Self::FACTS,
+        Self::COMMANDS,
+        Self::DISPATCH,
+        Self::WEBHOOKS,
+        Self::LOST_GATEWAYS,
+        Self::COMPANY,
+        Self::BEAT,
+        Self::PEERS,
+        Self::CERTIFICATE,
+    ];
+}
+
 /// Makes the series that exist before anything happens.
 pub(super) fn at_zero(metrics: &Metrics) {
     for quota in [Quota::JOIN, Quota::TOKEN] {
@@ -88,6 +143,9 @@ pub(super) fn at_zero(metrics: &Metrics) {
     }
     for outcome in [Delivered::DELIVERED, Delivered::RETRIED, Delivered::FAILED] {
         drop(metrics.deliveries.get_or_create(&outcome));
+    }
+    for work in Work::ALL {
+        drop(metrics.work_failed.get_or_create(&work));
     }
     for decision in [Decision::YES, Decision::NO, Decision::UNDECIDED] {
         drop(metrics.decisions.get_or_create(&decision));

@@ -27,6 +27,7 @@ use super::{
 use crate::{
     clock::{Moment, Stopwatch},
     db::{contention::retried, held::one_at_a_time},
+    metrics::Work,
 };
 use agenda::{Agenda, Queue};
 
@@ -80,7 +81,7 @@ async fn round(services: &Services, agenda: &mut Agenda, news: &News) {
     };
     match found {
         Ok(found) => agenda.add(Queue::Waves, found, news),
-        Err(error) => failed(&error, "rollouts cannot be read"),
+        Err(error) => failed(services, &error, "rollouts cannot be read"),
     }
     for id in agenda.due(Queue::Waves) {
         let passed = retried(|| pass_over(services, &id, news, Moment::now)).await;
@@ -89,7 +90,7 @@ async fn round(services: &Services, agenda: &mut Agenda, news: &News) {
     // After the others: what completes in their passes has late nodes at once.
     match store::late::due(&services.db, news).await {
         Ok(found) => agenda.add(Queue::Late, found, &News::default()),
-        Err(error) => failed(&error, "late nodes cannot be looked for"),
+        Err(error) => failed(services, &error, "late nodes cannot be looked for"),
     }
     for id in agenda.due(Queue::Late) {
         let passed = retried(|| pass_late(services, &id, Moment::now)).await;
@@ -115,13 +116,18 @@ fn conclude(
         Err(error) => {
             let error: &dyn std::error::Error = &error;
             tracing::error!(rollout = %id, error, "a pass failed and changed nothing");
+            services.metrics.has_failed(match queue {
+                Queue::Waves => &Work::PASS,
+                Queue::Late => &Work::LATE_PASS,
+            });
             agenda.keep(news);
             agenda.note(queue, id, Some(Moment::now().plus(limits::PASS_AGAIN)));
         }
     }
 }
 
-fn failed(error: &sqlx::Error, what: &'static str) {
+fn failed(services: &Services, error: &sqlx::Error, what: &'static str) {
+    services.metrics.has_failed(&Work::AGENDA);
     let error: &dyn std::error::Error = error;
     tracing::error!(error, "{what}");
 }

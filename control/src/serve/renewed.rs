@@ -3,7 +3,7 @@
 //! Takes the files and what is shown, and shows what the files hold whenever that has changed: looked at every minute, and
 //! at once on SIGHUP. Connections that are there stay. Files that cannot be used change nothing, and are told.
 
-use std::{error::Error, io, time::Duration};
+use std::{error::Error, io, sync::Arc, time::Duration};
 
 use axum_server::tls_rustls::RustlsConfig;
 use bc_protocol::digest::Sha256;
@@ -11,7 +11,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::listen::shown;
-use crate::config::Tls;
+use crate::{
+    config::Tls,
+    metrics::{Metrics, Work},
+};
 
 /// Whoever renews certificates does so weeks ahead.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -20,15 +23,16 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// is caught before this returns.
 pub(super) fn follow(
     live: Option<(Tls, RustlsConfig)>,
+    metrics: Arc<Metrics>,
     stop: CancellationToken,
 ) -> io::Result<impl Future<Output = io::Result<()>> + Send + use<>> {
     let hangup = signal(SignalKind::hangup())?;
-    Ok(until_stopped(live, hangup, stop))
+    Ok(until_stopped(live, (hangup, metrics), stop))
 }
 
 async fn until_stopped(
     live: Option<(Tls, RustlsConfig)>,
-    mut hangup: Signal,
+    (mut hangup, metrics): (Signal, Arc<Metrics>),
     stop: CancellationToken,
 ) -> io::Result<()> {
     let mut last = live.as_ref().and_then(|(files, _)| content(files));
@@ -59,6 +63,7 @@ async fn until_stopped(
             Err(error) => {
                 let error: &dyn Error = &error;
                 tracing::error!(error, "the certificate that was read before is still shown");
+                metrics.has_failed(&Work::CERTIFICATE);
             }
         }
     }

@@ -19,7 +19,7 @@ use crate::{
     clock::{Moment, Stopwatch},
     db::Db,
     event::sight::ReadError,
-    metrics::{Delivered, Metrics},
+    metrics::{Delivered, Metrics, Work},
 };
 
 /// Webhooks that are sent to at once.
@@ -63,6 +63,7 @@ async fn run(shared: &Arc<Shared>) {
         if let Err(error) = round(shared, &mut busy, &mut senders).await {
             let error: &dyn std::error::Error = &error;
             tracing::error!(error, "webhooks wait: the database failed");
+            shared.metrics.has_failed(&Work::WEBHOOKS);
         }
         if forgotten.is_none_or(|since| since.elapsed() >= FORGET_EVERY) {
             forgotten = Some(Stopwatch::start());
@@ -122,6 +123,7 @@ async fn deliver_one(shared: &Shared, webhook: &WebhookId) -> Option<bool> {
     let failed = |error: sqlx::Error| {
         let error: &dyn std::error::Error = &error;
         tracing::error!(%webhook, error, "a webhook waits: the database failed");
+        shared.metrics.has_failed(&Work::WEBHOOKS);
     };
     let taken = queue::take(&shared.db, webhook, Moment::now()).await;
     let taken = taken.map_err(failed).ok()??;

@@ -131,9 +131,14 @@ impl Site {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
         let address = socket.local_addr().unwrap();
-        let tls = tls_server(&authority, &format!("wss://{address}/link"), now).unwrap();
         let trust = Trust::new([bc_protocol::digest::Pin::of_spki(b"nobody's")], 1).unwrap();
         let services = Services::new(db, trust, "https://x.example", Duration::from_secs(300));
+        let tls = tls_server(
+            &authority,
+            &format!("wss://{address}/link"),
+            (&services.metrics, now),
+        )
+        .unwrap();
         let stop = CancellationToken::new();
         let links = serve(
             socket,
