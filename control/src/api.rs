@@ -10,6 +10,7 @@ pub(crate) mod event;
 pub(crate) mod fleet;
 pub(crate) mod freeze;
 pub(crate) mod gateway;
+mod object;
 pub(crate) mod reason;
 pub(crate) mod release;
 pub(crate) mod rollout;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::words;
+use super::{object::object, words};
 use crate::clock::Moment;
 
 /// How far a command has come.
@@ -43,7 +43,11 @@ pub(crate) struct CreateCommand {
     #[schema(value_type = words::CommandKind)]
     pub kind: Kind,
     /// The particulars.
-    #[serde(default, skip_serializing_if = "Payload::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Payload::is_empty",
+        deserialize_with = "object"
+    )]
     pub payload: Payload,
     /// Two calls for one node with one key make one command; without it every call makes another.
     #[serde(default, skip_serializing_if = "Option::is_none")]

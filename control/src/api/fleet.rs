@@ -13,7 +13,7 @@ use bc_protocol::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::words;
+use super::{object::object, words};
 use crate::clock::Moment;
 
 /// How a pool may be treated.
@@ -48,7 +48,7 @@ pub(crate) struct CreatePool {
     /// What people call it; unique among the tenant's pools, but for archived ones without nodes.
     pub name: String,
     /// How it may be treated.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub policy: PoolPolicy,
 }
 

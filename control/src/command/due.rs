@@ -23,6 +23,7 @@ use crate::{
         contention::{lock_nodes, retried},
         query,
     },
+    metrics::Work,
     rollout::service::Services,
 };
 
@@ -35,6 +36,7 @@ pub(crate) fn spawn(services: Services, stop: CancellationToken) -> JoinHandle<(
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
                     tracing::error!(error, "overdue commands cannot be ended");
+                    services.metrics.has_failed(&Work::COMMANDS);
                     limits::DUE_LOOK
                 }
             };
@@ -52,6 +54,7 @@ pub(crate) fn spawn(services: Services, stop: CancellationToken) -> JoinHandle<(
 pub(crate) async fn pass(services: &Services, now: Moment) -> Result<Option<Moment>, sqlx::Error> {
     let free = retried(|| end(&services.db, now)).await?;
     services.tell_commanded(free);
+    retried(|| withdraw(&services.db, now)).await?;
     next(&services.db).await
 }
 
@@ -101,6 +104,39 @@ async fn end(db: &Db, now: Moment) -> Result<Vec<NodeId>, sqlx::Error> {
     tx.commit().await?;
     Ok(nodes.into_iter().collect())
 }
+
+/// Ends what removed nodes were to do: nobody is left to do it.
+async fn withdraw(db: &Db, now: Moment) -> Result<(), sqlx::Error> {
+    let left = query(OF_REMOVED)
+        .bind(limits::DUE_MAX)
+        .fetch_all(db.reader())
+        .await?;
+    if left.is_empty() {
+        return Ok(());
+    }
+    let mut tx = db.begin().await?;
+    let rows = query(OF_REMOVED)
+        .bind(limits::DUE_MAX)
+        .fetch_all(&mut tx)
+        .await?;
+    let open = rows.iter().map(row::known).collect::<Result<Vec<_>, _>>()?;
+    let nodes: BTreeSet<NodeId> = open.iter().map(|known| known.node.clone()).collect();
+    lock_nodes(&mut tx, &nodes).await?;
+    for known in open {
+        let words = Words {
+            code: Some("removed"),
+            message: Some("its node was removed"),
+            ..Words::default()
+        };
+        row::happen(&mut tx, &known, Happened::Withdrawn, words, now).await?;
+    }
+    tx.commit().await
+}
+
+const OF_REMOVED: &str = "
+    SELECT c.id, c.node_id, c.tenant, c.kind, c.state, c.expires_at, c.payload, c.started
+    FROM commands c JOIN nodes n ON n.id = c.node_id
+    WHERE c.state IN ('pending', 'dispatched') AND n.removed_at IS NOT NULL ORDER BY c.id LIMIT $1";
 
 async fn next(db: &Db) -> Result<Option<Moment>, sqlx::Error> {
     let row = query(

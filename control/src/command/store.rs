@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use bc_protocol::{
-    command::Kind,
+    command::{Kind, Part},
     id::{CommandId, NodeId, PoolId, TenantId},
 };
 use serde_json::{Value, json};
@@ -49,6 +49,9 @@ pub(crate) enum CommandError {
         /// Which.
         kind: Kind,
     },
+    /// One part comes once in a report.
+    #[error("expected every part once, found one twice")]
+    Parts,
     /// No key.
     #[error("expected 1 to 128 letters, digits or any of ._~:/+=-, found another text")]
     Key,
@@ -149,6 +152,11 @@ fn check(request: &CreateCommand) -> Result<(), CommandError> {
             return Err(CommandError::Payload { kind: request.kind });
         }
         Kind::Restart | Kind::Diagnostics => {}
+    }
+    let named = &request.payload.collect;
+    let repeats = |(at, part)| named.iter().take(at).any(|before: &Part| before == part);
+    if named.iter().enumerate().any(repeats) {
+        return Err(CommandError::Parts);
     }
     let Some(key) = request.idempotency_key.as_deref() else {
         return Ok(());

@@ -14,9 +14,12 @@ use super::{
     store::{self, CommandError},
 };
 use crate::{
-    api::command::{Command, CommandState, CreateCommand, ListCommands, OneCommand, Payload},
+    api::{
+        command::{Command, CommandState, CreateCommand, ListCommands, OneCommand, Payload},
+        fleet::OneNode,
+    },
     clock::Moment,
-    fleet::facts,
+    fleet::{change, facts},
     spec::tests::fleet::{Fleet, gateway},
 };
 
@@ -179,6 +182,32 @@ async fn equal_calls_with_one_key_make_one_command() {
     let other = site.request(Kind::Diagnostics, "once");
     let refused = store::create(db, "alice", &other, Moment::now()).await;
     assert!(matches!(refused, Err(CommandError::Taken { .. })));
+}
+
+#[tokio::test]
+async fn what_a_removed_node_was_to_do_has_ended() {
+    let site = Site::new().await;
+    let waits = site.create(Kind::Restart, "a").await;
+    let sent = site.create(Kind::Diagnostics, "b").await;
+    site.ids().await;
+    let request = OneNode {
+        tenant_id: "root".parse().unwrap(),
+        node_id: site.node.clone(),
+    };
+    change::remove(&site.fleet.services.db, "alice", &request, Moment::now())
+        .await
+        .unwrap();
+    site.time_passes(0).await;
+    for id in [&waits, &sent] {
+        let ended = site.get(id).await;
+        assert_eq!(
+            (ended.state, ended.code.as_deref()),
+            (CommandState::Failed, Some("removed"))
+        );
+        assert!(ended.finished_at.is_some(), "{ended:?}");
+    }
+    // Twice is once.
+    site.time_passes(0).await;
 }
 
 #[tokio::test]

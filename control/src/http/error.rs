@@ -210,6 +210,7 @@ impl From<CommandError> for ErrorObject {
             CommandError::NoNode | CommandError::NotFound => Self::new(Code::NotFound, error),
             CommandError::Upgrade => Self::invalid("kind", error),
             CommandError::Payload { .. } => Self::invalid("payload", error),
+            CommandError::Parts => Self::invalid("payload.collect", error),
             CommandError::Key | CommandError::ReservedKey => Self::invalid("idempotencyKey", error),
             CommandError::Expiry { .. } => Self::invalid("expiresInSeconds", error),
             CommandError::Taken { ref id } => {

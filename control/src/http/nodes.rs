@@ -99,6 +99,8 @@ pub(super) async fn remove(
     let db = &app.services.db;
     let removed = change::remove(db, caller.name(), &request, Moment::now()).await?;
     app.services.tell_removed(&removed.id);
+    // What it was to do ends with it.
+    app.services.deadlines.wake_here();
     // Its rows settle, and its place is free for another.
     app.services.waker.wake();
     Ok(Json(removed))
