@@ -105,6 +105,38 @@ impl Downloads {
         Ok((opened, artifact))
     }
 
+    /// Platforms that a release has a binary for and whose binary nobody has put here. What cannot be looked at is not
+    /// among them: whoever fetches it hears why.
+    pub(crate) async fn unpublished(
+        &self,
+        (db, trust): (&Db, &Trust),
+        version: &Version,
+    ) -> Vec<String> {
+        let Ok(release) = store::get(db, version, trust).await else {
+            return Vec::new();
+        };
+        let mut absent = Vec::new();
+        for artifact in release.manifest.artifacts() {
+            let Some(platform) = artifact.platform() else {
+                continue;
+            };
+            // Archives are of a platform too, and no node fetches them.
+            let bare = release.manifest.artifact_for(platform);
+            if bare.is_none_or(|bare| bare.name() != artifact.name()) {
+                continue;
+            }
+            let found = match self {
+                Self::Folder(folder) => folder.open(version, artifact).await.err().map(Into::into),
+                #[cfg(feature = "blob")]
+                Self::Store(store) => store.open(version, artifact).await.err().map(Into::into),
+            };
+            if found.is_some_and(|error: DownloadError| error.is_absence()) {
+                absent.push(platform.to_string());
+            }
+        }
+        absent
+    }
+
     /// Puts a binary where it is served from, if it is the one that the registered release lists.
     pub(crate) async fn publish(
         &self,

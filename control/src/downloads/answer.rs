@@ -33,6 +33,7 @@ pub(crate) async fn answer(
     ];
     let (status, start, length) = match range::wanted(headers, &etag, size) {
         Wanted::Unchanged => return Ok((StatusCode::NOT_MODIFIED, shared).into_response()),
+        Wanted::Other => return Ok((StatusCode::PRECONDITION_FAILED, shared).into_response()),
         Wanted::Nothing => {
             let of = [(header::CONTENT_RANGE, format!("bytes */{size}"))];
             return Ok((StatusCode::RANGE_NOT_SATISFIABLE, shared, of).into_response());

@@ -21,10 +21,19 @@ pub(super) enum Wanted {
     },
     /// A part that the file does not have.
     Nothing,
+    /// Another file than this one.
+    Other,
 }
 
 /// Decides by the conditions first: a part of another file must never be spliced onto what the caller has.
 pub(super) fn wanted(headers: &HeaderMap, etag: &str, size: u64) -> Wanted {
+    if headers.contains_key(header::IF_MATCH) {
+        let wanted = text(headers, &header::IF_MATCH).unwrap_or_default();
+        let names_it = |one: &str| one == "*" || one == etag;
+        if !wanted.split(',').any(|one| names_it(one.trim())) {
+            return Wanted::Other;
+        }
+    }
     if let Some(known) = text(headers, &header::IF_NONE_MATCH)
         && known.split(',').any(|one| matches_weakly(one.trim(), etag))
     {

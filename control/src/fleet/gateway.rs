@@ -53,7 +53,9 @@ pub(crate) enum GatewayError {
     #[error("expected a name of 1 to {NAME_CHARS_MAX} letters, digits, '.', '_' or '-'")]
     Name,
     /// The address is no address of a gateway.
-    #[error("expected an address like wss://HOST[:PORT]/session, found another form")]
+    #[error(
+        "expected an address like wss://HOST[:PORT]/session, with at most 253 letters of host and 63 between its dots, found another form"
+    )]
     Url,
     /// Another gateway has the name.
     #[error("expected a name that no other gateway has, found one named {name}")]
@@ -218,7 +220,13 @@ pub(super) fn host_of(address: &str) -> Result<String, GatewayError> {
         && url.fragment().is_none()
         && url.port() != Some(0);
     url.host_str()
-        .filter(|_| plain)
+        .filter(|host| plain && is_resolvable(host))
         .map(str::to_owned)
         .ok_or(GatewayError::Url)
+}
+
+/// Whether any resolver takes the name; an address is short enough.
+fn is_resolvable(host: &str) -> bool {
+    let name = host.trim_end_matches('.');
+    name.len() <= 253 && name.split('.').all(|label| label.len() <= 63)
 }

@@ -3,8 +3,8 @@
 use axum::{
     Json,
     body::Body,
-    extract::{Path, State},
-    http::{HeaderMap, Method},
+    extract::{Path, State, rejection::PathRejection},
+    http::{HeaderMap, Method, header},
     response::Response,
 };
 
@@ -34,13 +34,21 @@ use crate::{
     release::store,
 };
 
+/// A version and a platform, unless they are no text.
+type Named = Result<Path<(String, String)>, PathRejection>;
+
 /// `GET` and `HEAD` of one binary.
 pub(super) async fn serve(
     State(app): State<Shared>,
-    Path((version, platform)): Path<(String, String)>,
+    named: Named,
     method: Method,
-    headers: HeaderMap,
+    mut headers: HeaderMap,
 ) -> Result<Response, Refusal> {
+    let Path((version, platform)) = named.map_err(|_| DownloadError::Unknown)?;
+    // A range is of what GET sends; whoever asks about the file is told of all of it.
+    if method == Method::HEAD {
+        headers.remove(header::RANGE);
+    }
     let downloads = app.downloads.as_ref().ok_or(DownloadError::Unknown)?;
     let opened = downloads
         .open(&app.services.db, &app.services.trust, (&version, &platform))
@@ -60,10 +68,11 @@ pub(super) async fn serve(
 pub(super) async fn publish(
     State(app): State<Shared>,
     caller: Caller<FleetAdmin>,
-    Path((version, platform)): Path<(String, String)>,
+    named: Named,
     body: Body,
 ) -> Result<Json<Published>, Refusal> {
     caller.may(Resource::Fleet).await?;
+    let Path((version, platform)) = named.map_err(|_| DownloadError::Unknown)?;
     let downloads = app.downloads.as_ref().ok_or(DownloadError::Elsewhere)?;
     let services = &app.services;
     let named = (version.as_str(), platform.as_str());
@@ -98,6 +107,7 @@ pub(super) fn described() -> PathItem {
             "404",
             bytes("No registered release lists it, or nobody has published it yet."),
         )
+        .response("412", bytes("It is not the file that If-Match names."))
         .response("416", bytes("The file has no such range."));
     PathItemBuilder::new()
         .operation(HttpMethod::Get, operation)

@@ -2,6 +2,8 @@
 //!
 //! Takes at most 1 MiB of JSON, gives a value, or the field and the rule that it breaks.
 
+mod digits;
+
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -53,6 +55,10 @@ fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ErrorObject> {
     }
     if let Some(field) = field_with_nul(bytes) {
         let rule = "expected text without U+0000, found one: no database keeps it";
+        return Err(ErrorObject::invalid(&shortened(&field), rule));
+    }
+    if let Some(field) = digits::rounded(bytes) {
+        let rule = "expected a number of at most 15 digits, found one that would be rounded";
         return Err(ErrorObject::invalid(&shortened(&field), rule));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
@@ -114,7 +120,8 @@ fn shortened(text: &str) -> String {
 }
 
 fn wrong(error: &serde_path_to_error::Error<serde_json::Error>) -> ErrorObject {
-    let problem = shortened(&without_place(&error.inner().to_string()));
+    let problem = without_place(&error.inner().to_string());
+    let problem = shortened(&in_our_words(&problem));
     match error.inner().classify() {
         Category::Data => ErrorObject::invalid(&shortened(&field(error, &problem)), problem),
         Category::Syntax | Category::Eof | Category::Io => ErrorObject::invalid(
@@ -136,6 +143,28 @@ fn field(error: &serde_path_to_error::Error<serde_json::Error>, problem: &str) -
         (".", None) => "body".to_owned(),
         (path, None) => path.to_owned(),
     }
+}
+
+/// What a reader of Rust would be told, for a reader of the API.
+fn in_our_words(problem: &str) -> String {
+    let Some((found, expected)) = problem
+        .strip_prefix("invalid type: ")
+        .or_else(|| problem.strip_prefix("invalid value: "))
+        .and_then(|problem| problem.rsplit_once(", expected "))
+    else {
+        return problem.to_owned();
+    };
+    let expected = match expected {
+        "f64" | "f32" => "a number",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0",
+        "i8" | "i16" | "i32" | "i64" => "a whole number",
+        "a nonzero u16" | "a nonzero u32" | "a nonzero u64" => "a whole number from 1",
+        "a sequence" => "a list",
+        "a map" => "an object",
+        expected if expected.starts_with("struct ") => "an object",
+        expected => expected,
+    };
+    format!("expected {expected}, found {found}")
 }
 
 /// Line and column of a body that a program wrote help nobody.
@@ -196,6 +225,16 @@ mod tests {
         check(&budget("-0.0"), "policy.disruptionBudget", "from 0 to 1");
         check(&budget("\"0.5\""), "policy.disruptionBudget", "from 0 to 1");
         check(&budget("1e309"), "body", "well-formed JSON");
+        check(
+            &budget("0.05000000000000000001"),
+            "policy.disruptionBudget",
+            "at most 15 digits",
+        );
+        check(
+            "{\"tenantId\": \"root\", \"name\": \"x\", \"policy\": 1}",
+            "policy",
+            "expected an object, found integer `1`",
+        );
     }
 
     #[test]

@@ -76,7 +76,14 @@ pub(super) async fn plan(
     Input(request): Input<CreateRollout>,
 ) -> Result<Json<RolloutPlan>, Refusal> {
     caller.may(Resource::Fleet).await?;
-    let plan = service::plan(&app.services, caller.name(), request).await?;
+    let mut plan = service::plan(&app.services, caller.name(), request).await?;
+    if let Some(downloads) = &app.downloads {
+        let of = (&app.services.db, &*app.services.trust);
+        let platforms = downloads.unpublished(of, &plan.version).await;
+        if !platforms.is_empty() {
+            plan.warnings.push(service::unpublished(platforms));
+        }
+    }
     Ok(Json(plan))
 }
 

@@ -43,9 +43,24 @@ async fn a_binary_comes_whole_and_in_parts() {
     assert_eq!(other.status(), 200);
     let behind = server.get(PATH).header(header::RANGE, "bytes=9999999-");
     assert_eq!(behind.send().await.unwrap().status(), 416);
-    let known = server.get(PATH).header(header::IF_NONE_MATCH, etag);
+    let known = server.get(PATH).header(header::IF_NONE_MATCH, etag.clone());
     assert_eq!(known.send().await.unwrap().status(), 304);
-    let head = server.head(PATH).send().await.unwrap();
+    let tag = etag.to_str().unwrap();
+    for (wanted, status) in [
+        (tag.to_owned(), 200),
+        (format!("\"other\", {tag}"), 200),
+        ("*".to_owned(), 200),
+        ("\"other\"".to_owned(), 412),
+        // It compares strongly.
+        (format!("W/{tag}"), 412),
+    ] {
+        let asked = server.get(PATH).header(header::IF_MATCH, &wanted);
+        assert_eq!(asked.send().await.unwrap().status(), status, "{wanted}");
+    }
+    // A range is of GET alone.
+    let head = server.head(PATH).header(header::RANGE, "bytes=9999999-");
+    let head = head.send().await.unwrap();
+    assert_eq!(head.status(), 200);
     assert_eq!(
         head.headers()[header::CONTENT_LENGTH],
         release.bytes.len().to_string()
@@ -65,6 +80,7 @@ async fn only_what_a_registered_release_lists_is_served() {
         "..%2F..%2Fdata/linux-amd64",
         "%2E%2E/secret",
         "1.0.0/linux-amd64%00",
+        "1.0.0/%ff",
     ] {
         let path = format!("/api/compute/downloads/bcd/{path}");
         let (status, error) = read(server.get(&path).send().await.unwrap()).await;
