@@ -14,7 +14,11 @@ use bc_protocol::{
 
 use self::warning::PassedOver;
 pub(crate) use self::warning::{NOBODY_TAKES_IT, Warning};
-use super::{budget::Budget, snapshot::Trouble, waves};
+use super::{
+    budget::Budget,
+    snapshot::{Freeze, Trouble},
+    waves,
+};
 
 mod warning;
 
@@ -48,6 +52,8 @@ pub(crate) struct Outlook<'a> {
     pub left_out: u32,
     /// The newest rollout of the same version, if it was aborted.
     pub aborted: Option<Aborted>,
+    /// Whether nothing starts in the tenant, by whose word.
+    pub frozen: Option<Freeze>,
 }
 
 /// Whether the order of the nodes is known.
@@ -211,6 +217,8 @@ impl Forecast {
     }
 
     fn warn(&mut self, outlook: &Outlook<'_>) {
+        self.warnings
+            .extend(outlook.frozen.clone().map(Warning::Frozen));
         if outlook.timeout < WATCHDOG {
             self.warnings.push(Warning::ShortTimeout {
                 timeout: outlook.timeout,

@@ -52,6 +52,10 @@ pub(crate) enum Shut {
         wave: u32,
         /// How many waves there are.
         waves: u32,
+        /// Nodes of the wave that failed.
+        failed: u32,
+        /// The code that most of them failed with.
+        commonest: Option<String>,
     },
 }
 
@@ -73,7 +77,7 @@ pub(crate) fn judge(wave: Wave<'_>) -> Option<Shut> {
 }
 
 /// The code with the most failures; the first by name of several.
-fn commonest(troubles: &BTreeMap<String, u32>) -> Option<String> {
+pub(super) fn commonest(troubles: &BTreeMap<String, u32>) -> Option<String> {
     troubles
         .iter()
         .rev()
@@ -107,12 +111,25 @@ impl fmt::Display for Shut {
                     None => Ok(()),
                 }
             }
-            Self::Untried { wave, waves } => {
+            Self::Untried {
+                wave,
+                waves,
+                failed,
+                commonest,
+            } => {
                 let number = wave.saturating_add(1);
                 write!(
                     f,
-                    "wave {number} of {waves}: settled, and no node has succeeded yet: nobody has tried the release"
-                )
+                    "wave {number} of {waves}: settled, and no node has succeeded yet: "
+                )?;
+                match (failed, commonest) {
+                    (0, _) => f.write_str("nobody has tried the release"),
+                    (failed, None) => write!(f, "all {failed} that tried the release failed"),
+                    (failed, Some(code)) => write!(
+                        f,
+                        "all {failed} that tried the release failed, most often with {code}"
+                    ),
+                }
             }
         }
     }

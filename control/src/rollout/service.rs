@@ -29,7 +29,7 @@ use tokio::sync::broadcast;
 
 pub(crate) use board::{Board, Waiting, board, overview};
 pub(crate) use create::create;
-pub(crate) use dry_run::plan;
+pub(crate) use dry_run::{plan, unpublished};
 pub(crate) use error::RolloutError;
 pub(crate) use explain::explain;
 pub(crate) use freeze::{freeze, unfreeze};

@@ -4,6 +4,7 @@ mod archive;
 mod arms;
 mod calls;
 mod create;
+mod cut;
 pub(crate) mod fleet;
 mod late;
 mod news;
@@ -345,4 +346,22 @@ async fn a_wave_larger_than_what_a_pass_reads() {
         (ended.state, ended.nodes.skipped),
         (RolloutState::Completed, 50)
     );
+}
+
+/// What fails in every pass is counted, so that somebody hears of it before the fleet's operators do.
+#[tokio::test]
+async fn a_pass_that_fails_is_counted() {
+    let fleet = Fleet::of(&[(2, 0)]).await;
+    fleet.create("1.1.0").await.unwrap();
+    let mut tx = fleet.services.db.begin().await.unwrap();
+    query("ALTER TABLE rollout_waves RENAME TO elsewhere")
+        .execute(&mut tx)
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    fleet.pass().await;
+    fleet.pass().await;
+    let text = fleet.services.metrics.text();
+    let failed = "bc_control_work_failed_total{work=\"pass\"} 2";
+    assert!(text.lines().any(|line| line == failed), "{text}");
 }

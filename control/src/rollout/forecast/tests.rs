@@ -55,6 +55,7 @@ fn outlook<'a>(nodes: &str, share: &str, waves: &'a [Percent], timeout: u64) -> 
         order: Order::Drawn,
         left_out: 0,
         aborted: None,
+        frozen: None,
     }
 }
 

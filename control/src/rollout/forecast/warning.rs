@@ -8,7 +8,7 @@ use bc_protocol::{
 };
 
 use super::WATCHDOG;
-use crate::rollout::snapshot::Trouble;
+use crate::rollout::snapshot::{Freeze, Trouble};
 
 /// What the author of a rollout may not have meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +55,13 @@ pub(crate) enum Warning {
         /// How many.
         nodes: u32,
     },
+    /// Nothing starts in the tenant.
+    Frozen(Freeze),
+    /// Control serves binaries, and not these.
+    Unpublished {
+        /// Platforms that the release lists.
+        platforms: Vec<String>,
+    },
     /// Somebody has given the release up once.
     AbortedBefore {
         /// That rollout.
@@ -93,6 +100,8 @@ impl Warning {
             Self::NobodyTakesIt => NOBODY_TAKES_IT,
             Self::LowerVersion { .. } => "lower-version",
             Self::LeftOut { .. } => "maintenance",
+            Self::Frozen(_) => "frozen",
+            Self::Unpublished { .. } => "unpublished",
             Self::AbortedBefore { .. } => "aborted-before",
         }
     }
@@ -146,6 +155,15 @@ impl fmt::Display for Warning {
             Self::LeftOut { nodes } => {
                 write!(f, "{} in maintenance would be left out", of_nodes(*nodes))
             }
+            Self::Frozen(Freeze { reason, by, since }) => write!(
+                f,
+                "nothing starts until the fleet is unfrozen: {by} has frozen it since {since}: {reason}"
+            ),
+            Self::Unpublished { platforms } => write!(
+                f,
+                "nobody has published its binary for {} here: nodes that are told to fetch it fail until somebody has",
+                platforms.join(", ")
+            ),
             Self::AbortedBefore { rollout, reason } => write!(
                 f,
                 "the last rollout of this version, {rollout}, was aborted: {reason}"

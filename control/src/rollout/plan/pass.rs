@@ -187,9 +187,11 @@ impl<'a> Pass<'a> {
         });
         let untried = self.wave_is_untried() && !self.plan.head.accepted_untried;
         let shut = shut.or_else(|| {
-            untried.then_some(gate::Shut::Untried {
+            untried.then(|| gate::Shut::Untried {
                 wave: self.plan.head.wave,
                 waves,
+                failed,
+                commonest: gate::commonest(&self.troubles),
             })
         });
         if let Some(shut) = shut {

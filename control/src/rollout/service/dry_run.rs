@@ -62,6 +62,7 @@ pub(crate) async fn plan(
         },
         left_out,
         aborted: store::outlook::aborted(&mut conn, new.tenant, &new.terms.version).await?,
+        frozen: store::freeze::read(&mut conn, new.tenant).await?,
     };
     let made = forecast::forecast(&outlook);
     Ok(answer(&new, &outlook, &made))
@@ -156,16 +157,22 @@ fn answer(new: &New<'_>, outlook: &Outlook<'_>, made: &Forecast) -> RolloutPlan 
         already: made.already,
         waves: new.waves.iter().zip(&made.waves).map(wave).collect(),
         pools: pools(&outlook.pools, made),
-        warnings: made
-            .warnings
-            .iter()
-            .map(|warning| PlanWarning {
-                code: warning.code().to_owned(),
-                message: warning.to_string(),
-            })
-            .collect(),
+        warnings: made.warnings.iter().map(shown).collect(),
         estimated_seconds: made.duration.as_secs_f64(),
         seconds_per_node: outlook.per_node.as_secs_f64(),
+    }
+}
+
+/// That nobody has published binaries for these platforms where control serves them, which the registry does not know.
+pub(crate) fn unpublished(platforms: Vec<String>) -> PlanWarning {
+    shown(&forecast::Warning::Unpublished { platforms })
+}
+
+/// A warning as the API tells it.
+fn shown(warning: &forecast::Warning) -> PlanWarning {
+    PlanWarning {
+        code: warning.code().to_owned(),
+        message: warning.to_string(),
     }
 }
 

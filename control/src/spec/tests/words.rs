@@ -59,6 +59,14 @@ async fn freeze(fleet: &Fleet, reason: &str) {
 async fn nothing_starts_in_a_frozen_fleet() {
     let mut fleet = Fleet::of(&[(2, 0)]).await;
     freeze(&fleet, "incident 7").await;
+    let planned = service::plan(&fleet.services, "alice", request("1.1.0"))
+        .await
+        .unwrap();
+    let first = &planned.warnings[0];
+    assert_eq!(first.code, "frozen");
+    let said = "nothing starts until the fleet is unfrozen: alice has frozen it since ";
+    assert!(first.message.starts_with(said), "{}", first.message);
+    assert!(first.message.ends_with(": incident 7"), "{}", first.message);
     let id = fleet.create("1.1.0").await.unwrap().id;
     fleet.pass().await;
     assert_eq!(fleet.get(&id).await.nodes.pending, 2);
