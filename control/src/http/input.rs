@@ -233,7 +233,7 @@ mod tests {
         check(
             "{\"tenantId\": \"root\", \"name\": \"x\", \"policy\": 1}",
             "policy",
-            "expected an object, found integer `1`",
+            "an object",
         );
     }
 

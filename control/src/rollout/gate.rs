@@ -122,13 +122,15 @@ impl fmt::Display for Shut {
                     f,
                     "wave {number} of {waves}: settled, and no node has succeeded yet: "
                 )?;
-                match (failed, commonest) {
-                    (0, _) => f.write_str("nobody has tried the release"),
-                    (failed, None) => write!(f, "all {failed} that tried the release failed"),
-                    (failed, Some(code)) => write!(
-                        f,
-                        "all {failed} that tried the release failed, most often with {code}"
-                    ),
+                match failed {
+                    0 => return f.write_str("nobody has tried the release"),
+                    1 => f.write_str("the one that tried the release failed")?,
+                    failed => write!(f, "all {failed} that tried the release failed")?,
+                }
+                match commonest {
+                    Some(code) if *failed == 1 => write!(f, ", with {code}"),
+                    Some(code) => write!(f, ", most often with {code}"),
+                    None => Ok(()),
                 }
             }
         }

@@ -147,8 +147,8 @@ fn a_wave_that_failed_as_it_was_allowed_to_names_its_failures() {
         waves=33,100 ratio=1
           a1 upgrading from 1.0.0
         a1 fails no-welcome
-          a1 failed, no-welcome: no-welcome
-          rollout.paused: wave 1 of 2: settled, and no node has succeeded yet: all 1 that tried the release failed, most often with no-welcome
+          a1 failed, no-welcome
+          rollout.paused: wave 1 of 2: settled, and no node has succeeded yet: the one that tried the release failed, with no-welcome
         ",
     );
 }
