@@ -12,12 +12,14 @@ mod intake;
 mod limits;
 mod lost;
 mod overtaken;
+mod pulse;
 mod push;
 mod remove;
 mod retire;
 mod routes;
 mod tls;
 mod turns;
+mod twin;
 mod wanted;
 
 use std::{io, sync::Arc};
@@ -66,6 +68,9 @@ pub(crate) async fn serve(
     // Before the first link, so that no word of one is missed.
     let retired = shared.services.retired.subscribe();
     tasks.spawn(retire::watch(Arc::clone(&shared), retired, stop.clone()));
+    let doubted = shared.services.doubted.subscribe();
+    let doubts = twin::watch(Arc::clone(&shared), doubted, tasks.clone(), stop.clone());
+    tasks.spawn(doubts);
     let acceptor = TlsAcceptor::from(tls);
     stop.run_until_cancelled(accept(&listener, &acceptor, &shared, &tasks))
         .await;

@@ -117,6 +117,9 @@ fn take(services: &Services, hint: Hint) {
     for gateway in hint.retired {
         services.retired.send(gateway).ok();
     }
+    for gateway in hint.doubted {
+        services.doubted.send(gateway).ok();
+    }
     for overtaken in hint.overtaken {
         services.overtaken.send(overtaken).ok();
     }

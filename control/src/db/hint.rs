@@ -42,6 +42,9 @@ pub(crate) struct Hint {
     /// Gateways that were removed.
     #[serde(default)]
     pub retired: BTreeSet<GatewayId>,
+    /// Gateways at whose links there may be nobody.
+    #[serde(default)]
+    pub doubted: BTreeSet<GatewayId>,
     /// Nodes with a newer session, and its counter.
     #[serde(default)]
     pub overtaken: BTreeMap<NodeId, u64>,
@@ -124,6 +127,10 @@ impl Hint {
         for gateway in self.retired {
             room(&mut piece);
             piece.retired.insert(gateway);
+        }
+        for gateway in self.doubted {
+            room(&mut piece);
+            piece.doubted.insert(gateway);
         }
         for (node, counter) in self.overtaken {
             room(&mut piece);

@@ -46,6 +46,7 @@ const HISTORY: &[Step] = &[
     step!("fleet/0005_removed_gateways"),
     step!("rollout/0007_paused"),
     step!("fleet/0006_attempts_told"),
+    step!("fleet/0007_link_process"),
 ];
 
 /// How many there are.

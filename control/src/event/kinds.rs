@@ -7,12 +7,13 @@
 pub(crate) const WEBHOOK_TEST: &str = "webhook.test";
 
 /// The types, as callers and readers write them.
-const KINDS: [&str; 38] = [
+const KINDS: [&str; 39] = [
     "command.created",
     "command.ended",
     "fleet.frozen",
     "fleet.unfrozen",
     "gateway.created",
+    "gateway.duplicate",
     "gateway.removed",
     "join-token.created",
     "join-token.revoked",

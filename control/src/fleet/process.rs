@@ -21,15 +21,17 @@ pub(crate) async fn begin(db: &Db, now: Moment) -> Result<(), sqlx::Error> {
     tx.commit().await
 }
 
-/// Says that a gateway's link is this process's, in the transaction that begins it.
+/// Says that a gateway's link is this process's, and which of the gateway's processes has it, in the transaction that
+/// begins it.
 pub(crate) async fn takes(
     tx: &mut Tx,
-    process: &str,
+    (process, of_gateway): (&str, &[u8]),
     gateway: &GatewayId,
 ) -> Result<(), sqlx::Error> {
-    query("UPDATE gateways SET process = $2 WHERE id = $1")
+    query("UPDATE gateways SET process = $2, link_process = $3 WHERE id = $1")
         .bind(gateway.as_str())
         .bind(process)
+        .bind(of_gateway)
         .execute(tx)
         .await?;
     Ok(())
@@ -141,7 +143,7 @@ mod tests {
         .await
         .unwrap();
         link_opened(&mut tx, &id, Moment::now()).await.unwrap();
-        takes(&mut tx, process, &id).await.unwrap();
+        takes(&mut tx, (process, &[1; 16]), &id).await.unwrap();
         tx.commit().await.unwrap();
     }
 

@@ -23,7 +23,7 @@ use tokio_tungstenite::{
         self, Message,
         handshake::server::{ErrorResponse, Request, Response},
         http::StatusCode,
-        protocol::WebSocketConfig,
+        protocol::{CloseFrame, WebSocketConfig, frame::coding::CloseCode},
     },
 };
 
@@ -33,9 +33,11 @@ use super::{
     company::Informer,
     intake::{Intake, IntakeError, next_frame},
     limits::{HANDSHAKE_TIMEOUT, HEARTBEAT, QUEUE_FRAMES_MAX, SESSION_HEARTBEAT_MS, WRITE_TIMEOUT},
+    pulse,
     push::{Closed, Pusher},
     remove::Remover,
-    turns::Turn,
+    turns::{self, Process, Turn},
+    twin,
     wanted::Wanted,
 };
 use crate::{
@@ -65,6 +67,8 @@ pub(super) enum LinkError {
     NoHello,
     #[error("{gateway}: expected a gateway that has enrolled here, found one that is not known")]
     Unknown { gateway: GatewayId },
+    #[error("{gateway}: {}", turns::Occupied)]
+    Twin { gateway: GatewayId },
     #[error("{gateway}: the database failed")]
     Sql {
         gateway: GatewayId,
@@ -93,12 +97,16 @@ pub(super) async fn run(
     let greeting = timeout(HANDSHAKE_TIMEOUT, Box::pin(greet(stream, tls)));
     let (socket, gateway, hello) = greeting.await.map_err(|_| LinkError::Overdue)??;
     drop(stranger);
-    let turn = shared.turns.take(&gateway).await;
     let sql = |source| LinkError::Sql {
         gateway: gateway.clone(),
         source,
     };
-    let Some(number) = begin(shared, &gateway).await.map_err(sql)? else {
+    let Some(turn) = turn(shared, &gateway, &hello).await.map_err(sql)? else {
+        refuse(socket).await;
+        twin::tell(shared, &gateway, &hello).await.map_err(sql)?;
+        return Err(LinkError::Twin { gateway });
+    };
+    let Some(number) = begin(shared, &gateway, &hello.process).await.map_err(sql)? else {
         return Err(LinkError::Unknown { gateway });
     };
     // Since when nodes can be seen has changed.
@@ -152,10 +160,38 @@ fn only_links(request: &Request, response: Response) -> Result<Response, ErrorRe
     Err(refusal)
 }
 
-async fn begin(shared: &Shared, gateway: &GatewayId) -> Result<Option<u64>, sqlx::Error> {
+/// The right to act for the gateway; none where another process of it has that and answers.
+async fn turn(
+    shared: &Shared,
+    gateway: &GatewayId,
+    hello: &LinkHello,
+) -> Result<Option<Turn>, sqlx::Error> {
+    let process = hello.process;
+    let Ok(turn) = shared.turns.take(gateway, process).await else {
+        return Ok(None);
+    };
+    let free = twin::is_free_elsewhere(shared, gateway, &process).await?;
+    Ok(free.then_some(turn))
+}
+
+/// Says why, as far as the other end reads it.
+async fn refuse(mut socket: Socket) {
+    let close = CloseFrame {
+        code: CloseCode::Policy,
+        reason: twin::REASON.into(),
+    };
+    let said = timeout(WRITE_TIMEOUT, socket.close(Some(close))).await;
+    tracing::debug!(?said, "a link is refused");
+}
+
+async fn begin(
+    shared: &Shared,
+    gateway: &GatewayId,
+    process: &Process,
+) -> Result<Option<u64>, sqlx::Error> {
     let mut tx = shared.services.db.begin().await?;
     let number = facts::link_opened(&mut tx, gateway, Moment::now()).await?;
-    process::takes(&mut tx, shared.services.db.process(), gateway).await?;
+    process::takes(&mut tx, (shared.services.db.process(), process), gateway).await?;
     tx.commit().await?;
     Ok(number)
 }
@@ -201,6 +237,11 @@ async fn hold(
     let wanted = Wanted::default();
     let to_command = Wanted::default();
     let (sink, frames) = socket.split();
+    let frames = frames.inspect(|message| {
+        if let Ok(Message::Pong(payload)) = message {
+            turn.pulse.answered(payload);
+        }
+    });
     let intake = Intake {
         shared,
         gateway,
@@ -238,7 +279,7 @@ async fn hold(
     };
     let ended = tokio::select! {
         source = intake.run(frames) => Err(LinkError::Intake { gateway: gateway.clone(), source }),
-        ended = write(sink, queue, gateway) => ended,
+        ended = write(sink, queue, (gateway, turn)) => ended,
         Closed = pusher.run() => Ok(()),
         Closed = commander.run() => Ok(()),
         Closed = informer.run() => Ok(()),
@@ -254,8 +295,9 @@ async fn hold(
 async fn write(
     mut sink: impl Sink<Message, Error = tungstenite::Error> + Unpin,
     mut queue: mpsc::Receiver<Bytes>,
-    gateway: &GatewayId,
+    (gateway, turn): (&GatewayId, &Turn),
 ) -> Result<(), LinkError> {
+    let mut questions = turn.pulse.questions();
     let mut heartbeat = interval(HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -264,6 +306,10 @@ async fn write(
                 Some(frame) => Message::Binary(frame),
                 None => return Ok(()),
             },
+            Ok(()) = questions.changed() => {
+                let question = *questions.borrow_and_update();
+                Message::Ping(Bytes::copy_from_slice(&pulse::payload(question)))
+            }
             _ = heartbeat.tick() => Message::Ping(Bytes::new()),
         };
         let sent = timeout(WRITE_TIMEOUT, sink.send(message)).await;

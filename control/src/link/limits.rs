@@ -58,3 +58,14 @@ pub(super) const LOST_LOOK: Duration = Duration::from_secs(15);
 
 /// Facts that one transaction takes. Whoever else wants to write waits for it, an operator's call too.
 pub(super) const GROUP_EVENTS_MAX: usize = 512;
+
+/// For a gateway to answer whether it is there, before another process of it has its link: several round trips around the
+/// world, and a batch that is being applied.
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// The same where another control process has to ask, be heard and write that down. With the one before it is less than the
+/// ten seconds that a gateway waits for its welcome.
+pub(super) const ELSEWHERE_MAX: Duration = Duration::from_secs(4);
+
+/// Between looks whether it has.
+pub(super) const ELSEWHERE_LOOK: Duration = Duration::from_millis(200);

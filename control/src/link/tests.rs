@@ -2,6 +2,7 @@
 
 mod company;
 mod site;
+mod twins;
 
 use std::time::Duration;
 

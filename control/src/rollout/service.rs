@@ -75,6 +75,8 @@ pub(crate) struct Services {
     pub removed: broadcast::Sender<NodeId>,
     /// Where removed gateways come out, whose links are to end.
     pub retired: broadcast::Sender<GatewayId>,
+    /// Where gateways come out of which another process doubts that anybody is at their links.
+    pub doubted: broadcast::Sender<GatewayId>,
     /// Where nodes come out that have a newer session at another process, with its counter.
     pub overtaken: broadcast::Sender<(NodeId, u64)>,
     /// What artifacts' addresses begin with.
@@ -100,6 +102,7 @@ impl Services {
             protocol_min: ProtocolRange::CURRENT.min,
             removed: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
             retired: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
+            doubted: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
             overtaken: broadcast::Sender::new(limits::STALE_BATCHES_MAX),
             downloads_url: downloads_url.trim_end_matches('/').into(),
             offline_grace,
@@ -138,6 +141,13 @@ impl Services {
         if self.retired.send(gateway.clone()).is_err() {
             tracing::debug!("no links are taken here: there is none to end");
         }
+    }
+
+    /// Asks the other processes, one of which holds the gateway's link, whether anybody is there.
+    pub(crate) fn tell_doubted(&self, gateway: &GatewayId) {
+        self.db.hints().tell(|hint| {
+            hint.doubted.insert(gateway.clone());
+        });
     }
 
     /// Tells the other processes, one of which may hold the session that has lost. Called after the commit only.

@@ -14,13 +14,14 @@ use crate::{
 };
 use causes::{Cause, causes};
 
-/// Types that only sessions and what nodes report cause; `fleet/facts` and `command` hold those.
-const OF_SESSIONS: [&str; 6] = [
+/// Types that only sessions and what nodes report cause; `fleet/facts`, `link` and `command` hold those.
+const OF_SESSIONS: [&str; 7] = [
     "node.online",
     "node.offline",
     "node.upgraded",
     "node.upgrade-failed",
     "node.duplicate",
+    "gateway.duplicate",
     "command.ended",
 ];
 

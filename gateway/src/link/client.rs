@@ -63,6 +63,8 @@ enum LinkError {
     WelcomeOverdue,
     #[error("it was closed")]
     Closed,
+    #[error("control refuses it: {0}")]
+    Refused(String),
     #[error("cannot read a frame")]
     Frame(#[from] FrameError),
     #[error("expected {expected}")]
@@ -342,6 +344,9 @@ fn receive(
         Some(Ok(Message::Text(_))) => Err(LinkError::OutOfTurn {
             expected: "binary messages",
         }),
+        Some(Ok(Message::Close(Some(close)))) if !close.reason.is_empty() => {
+            Err(LinkError::Refused(close.reason.escape_debug().to_string()))
+        }
         Some(Ok(Message::Close(_))) | None => Err(LinkError::Closed),
         Some(Err(error)) => Err(error.into()),
     }

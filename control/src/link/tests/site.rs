@@ -323,9 +323,14 @@ impl Site {
 
 impl Link {
     pub(super) async fn hello(&mut self) {
+        self.hello_of([0; 16]).await;
+    }
+
+    /// As that process of the gateway.
+    pub(super) async fn hello_of(&mut self, process: [u8; 16]) {
         let hello = FromGateway::Hello(LinkHello {
             version: "0".to_owned(),
-            process: [0; 16],
+            process,
         });
         self.say(hello).await;
     }

@@ -199,7 +199,7 @@ async fn a_database_from_before_is_brought_along_with_a_node_in_a_trial() {
         .replace("NODE", super::node().as_str())
         .replace("TRIAL", AttemptId::derived(&[b"b"]).as_str())
         .replace("TOLD", AttemptId::derived(&[b"a"]).as_str());
-    let (db, _dir) = upgraded(1, script.leak()).await;
+    let (db, _dir) = upgraded(2, script.leak()).await;
     let mut tx = db.begin().await.unwrap();
     forget_events(&mut tx).await;
     tx.commit().await.unwrap();
