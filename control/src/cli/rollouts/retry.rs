@@ -46,14 +46,13 @@ impl Retry {
             .call::<Rollout>("rollouts/get", &request)
             .await?;
         // Who names nodes is told which of them has not failed.
-        if nodes.is_empty() && found.value.state == RolloutState::Completed {
-            if failed(&found.value).next().is_none() {
-                online.show_answer(&found).await?;
-                if !online.printer.is_for_programs() {
-                    note("nothing to try again: no node of it has failed since it was last tried");
-                }
-                return Ok(Exit::Done);
+        let names_none = nodes.is_empty() && found.value.state == RolloutState::Completed;
+        if names_none && failed(&found.value).next().is_none() {
+            online.show_answer(&found).await?;
+            if !online.printer.is_for_programs() {
+                note("nothing to try again: no node of it has failed since it was last tried");
             }
+            return Ok(Exit::Done);
         }
         let request = RetryRollout {
             tenant_id: request.tenant_id,
