@@ -28,6 +28,7 @@ use thiserror::Error;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::Semaphore,
+    task::{JoinError, JoinHandle},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -324,24 +325,33 @@ async fn until_stopped(
         api.url
     ));
     manager::tell(NotifyState::Ready);
-    let ended = tokio::select! {
-        ended = &mut server => Some(ended),
-        () = signals.any() => None,
-    };
-    manager::tell(NotifyState::Stopping);
-    // Watches end by themselves first: they would keep their connections open for the whole grace.
-    stop.cancel();
-    handle.graceful_shutdown(Some(STOP_GRACE));
-    let ended = match ended {
-        Some(ended) => ended,
-        None => server.await,
-    };
+    let ended = until_told(&mut server, &mut signals, (&stop, &handle)).await;
     beside.end().await;
     services.db.close().await;
     let address = api.address;
     ended
         .unwrap_or_else(|panic| Err(io::Error::other(panic)))
         .map_err(|source| ServeError::Ended { address, source })
+}
+
+/// Serves until a signal comes, or until the server ends by itself; then everything is told to stop.
+async fn until_told(
+    server: &mut JoinHandle<io::Result<()>>,
+    signals: &mut Signals,
+    (stop, handle): (&CancellationToken, &Handle<SocketAddr>),
+) -> Result<io::Result<()>, JoinError> {
+    let ended = tokio::select! {
+        ended = &mut *server => Some(ended),
+        () = signals.any() => None,
+    };
+    manager::tell(NotifyState::Stopping);
+    // Watches end by themselves first: they would keep their connections open for the whole grace.
+    stop.cancel();
+    handle.graceful_shutdown(Some(STOP_GRACE));
+    match ended {
+        Some(ended) => ended,
+        None => server.await,
+    }
 }
 
 fn decider(config: &Config) -> Result<Arc<dyn Decide>, AuthZenError> {

@@ -100,7 +100,7 @@ async fn who_waits_in_an_archived_pool_is_skipped_and_who_is_on_his_way_arrives(
     assert_eq!(rollout.state, RolloutState::Completed, "{rollout:?}");
     assert_eq!(
         of_pool(&rollout, &retired, RowState::Succeeded),
-        [flying.clone()]
+        std::slice::from_ref(&flying)
     );
     assert_eq!(of_pool(&rollout, &kept, RowState::Succeeded).len(), 2);
     assert_eq!(disrupted(&fleet, &retired).await, 0);

@@ -27,13 +27,19 @@ async fn a_node_that_was_not_told_to_go_back_has_succeeded() {
         .unwrap();
     fleet.pass().await;
     let rollout = fleet.get(&id).await;
-    assert_eq!(states(&rollout, RowState::RollingBack), [flying.clone()]);
+    assert_eq!(
+        states(&rollout, RowState::RollingBack),
+        std::slice::from_ref(&flying)
+    );
     // It finishes that attempt, which is not the one that takes it back.
     let facts = after(&fleet.facts_of(&flying), &section, known.generation).unwrap();
     fleet.report(&flying, facts).await;
     fleet.pass().await;
     let rollout = fleet.get(&id).await;
-    assert_eq!(states(&rollout, RowState::Succeeded), [flying.clone()]);
+    assert_eq!(
+        states(&rollout, RowState::Succeeded),
+        std::slice::from_ref(&flying)
+    );
     assert_eq!(rollout.state, RolloutState::Aborted);
     assert!(rollout.finished_at.is_some(), "{rollout:?}");
     assert_eq!(fleet.count("disruptions").await, 0);
