@@ -19,8 +19,8 @@ use crate::{
 pub(crate) enum Call {
     /// Start nothing more.
     Pause {
-        /// Why.
-        reason: String,
+        /// Why, if somebody says so.
+        reason: Option<String>,
     },
     /// Go on, in spite of what failed so far.
     Resume,
@@ -66,16 +66,26 @@ pub(crate) fn plan(
     }
     let mut pass = Pass::new(snapshot, now, actor);
     match call {
-        Call::Pause { reason } => pause(&mut pass, reason),
+        Call::Pause { reason } => pause(&mut pass, reason.as_deref()),
         Call::Resume => resume(&mut pass),
         Call::Abort { reason, flights } => abort(&mut pass, reason, *flights),
     }
     Ok(pass.finish())
 }
 
-fn pause(pass: &mut Pass<'_>, reason: &str) {
-    pass.plan.head.state = RolloutState::Paused;
-    pass.plan.head.reason = Some(reason.to_owned());
+/// A rollout that is paused keeps its reason, the gate's above all, until somebody gives another one.
+fn pause(pass: &mut Pass<'_>, given: Option<&str>) {
+    let head = &mut pass.plan.head;
+    let kept = match head.state {
+        RolloutState::Paused => head.reason.take(),
+        RolloutState::Running | RolloutState::Completed | RolloutState::Aborted => None,
+    };
+    let given = given.map(str::to_owned);
+    let reason = given
+        .or(kept)
+        .unwrap_or_else(|| "paused by an operator".to_owned());
+    head.state = RolloutState::Paused;
+    head.reason = Some(reason.clone());
     pass.publish("rollout.paused", json!({ "reason": reason }));
 }
 

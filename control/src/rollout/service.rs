@@ -227,7 +227,7 @@ pub(crate) async fn pause(
     actor: &str,
     request: PauseRollout,
 ) -> Result<Rollout, RolloutError> {
-    let reason = check::reason(request.reason, "paused by an operator")?;
+    let reason = request.reason.map(check::reason).transpose()?;
     let target = (&request.tenant_id, &request.rollout_id);
     call(services, actor, target, &Call::Pause { reason }).await
 }
@@ -248,7 +248,8 @@ pub(crate) async fn abort(
     actor: &str,
     request: AbortRollout,
 ) -> Result<Rollout, RolloutError> {
-    let reason = check::reason(request.reason, "aborted by an operator")?;
+    let reason = request.reason.map(check::reason).transpose()?;
+    let reason = reason.unwrap_or_else(|| "aborted by an operator".to_owned());
     let flights = if request.rollback {
         Flights::RollBack
     } else {

@@ -122,7 +122,7 @@ impl Control {
                 return self.carry_out(
                     rollout,
                     &Call::Pause {
-                        reason: "by hand".to_owned(),
+                        reason: Some("by hand".to_owned()),
                     },
                     at_ms,
                 );

@@ -284,7 +284,7 @@ fn a_node_that_has_settled() {
     check(
         &Given::of(Part::Late(already)),
         "succeeded",
-        "it ran 1.1.0 already, confirmed at 2026-11-30T10:05:00Z",
+        "it ran 1.1.0 already, confirmed",
     );
     let failed = settled(RowState::Failed, Some(Trouble::new("crashed", "signal 11")));
     check(

@@ -56,8 +56,7 @@ pub(super) fn create(request: &CreateRollout) -> Result<Checked, RolloutError> {
 }
 
 /// An operator's reason.
-pub(super) fn reason(given: Option<String>, default: &str) -> Result<String, RolloutError> {
-    let reason = given.unwrap_or_else(|| default.to_owned());
+pub(super) fn reason(reason: String) -> Result<String, RolloutError> {
     match reason::check(&reason) {
         Ok(()) => Ok(reason),
         Err(NoReason::TooLong { found }) => Err(invalid("reason", "at most 500 characters", found)),
@@ -167,19 +166,18 @@ mod tests {
             "first line\n\tsecond line",
             &"é".repeat(500),
         ] {
-            assert_eq!(reason(Some(good.to_owned()), "default").unwrap(), good);
+            assert_eq!(reason(good.to_owned()).unwrap(), good);
         }
-        assert_eq!(reason(None, "default").unwrap(), "default");
         for (bad, found) in [
             ("nul\0", "\\u{0}"),
             ("\u{1b}[31mred", "\\u{1b}"),
             ("over\rwritten", "\\r"),
             ("c1\u{9b}", "\\u{9b}"),
         ] {
-            let refusal = reason(Some(bad.to_owned()), "default").unwrap_err();
+            let refusal = reason(bad.to_owned()).unwrap_err();
             let said = refusal.to_string();
             assert!(said.contains(found), "{bad:?}: {said}");
         }
-        assert!(reason(Some("x".repeat(501)), "default").is_err());
+        assert!(reason("x".repeat(501)).is_err());
     }
 }

@@ -15,19 +15,27 @@ use crate::{
     rollout::{snapshot::Freeze, store},
 };
 
-/// Stops every start in a tenant, late nodes' too. What is in flight settles. Repeated, it takes the new reason and
-/// stays frozen since it was.
+/// What an operator wants of a tenant.
+enum Word {
+    Freeze {
+        reason: Option<String>,
+        since: Moment,
+    },
+    Unfreeze,
+}
+
+/// Stops every start in a tenant, late nodes' too. What is in flight settles. Repeated, it takes the new reason, if there is
+/// one, and stays frozen since it was.
 pub(crate) async fn freeze(
     services: &Services,
     actor: &str,
     request: FreezeFleet,
 ) -> Result<Fleet, RolloutError> {
-    let word = Freeze {
-        reason: check::reason(request.reason, "frozen by an operator")?,
-        by: actor.to_owned(),
+    let word = Word::Freeze {
+        reason: request.reason.map(check::reason).transpose()?,
         since: Moment::now(),
     };
-    change(services, actor, (&request.tenant_id, Some(&word))).await
+    change(services, actor, (&request.tenant_id, &word)).await
 }
 
 /// Lets nodes start again.
@@ -36,13 +44,13 @@ pub(crate) async fn unfreeze(
     actor: &str,
     request: OneFleet,
 ) -> Result<Fleet, RolloutError> {
-    change(services, actor, (&request.tenant_id, None)).await
+    change(services, actor, (&request.tenant_id, &Word::Unfreeze)).await
 }
 
 async fn change(
     services: &Services,
     actor: &str,
-    change: (&TenantId, Option<&Freeze>),
+    change: (&TenantId, &Word),
 ) -> Result<Fleet, RolloutError> {
     retried(|| change_once(services, actor, change)).await
 }
@@ -50,10 +58,11 @@ async fn change(
 async fn change_once(
     services: &Services,
     actor: &str,
-    (tenant, word): (&TenantId, Option<&Freeze>),
+    (tenant, word): (&TenantId, &Word),
 ) -> Result<Fleet, RolloutError> {
     let mut tx = services.db.begin().await?;
-    store::freeze::write(&mut tx, tenant, word).await?;
+    let known = store::freeze::read(&mut tx, tenant).await?;
+    store::freeze::write(&mut tx, tenant, word.after(known, actor).as_ref()).await?;
     let frozen = store::freeze::read(&mut tx, tenant).await?.map(frozen);
     let (kind, data) = match &frozen {
         Some(frozen) => ("fleet.frozen", json!({ "reason": frozen.reason })),
@@ -71,6 +80,25 @@ async fn change_once(
     tracing::info!(%tenant, actor, "{kind}");
     services.waker.wake();
     Ok(Fleet { frozen })
+}
+
+impl Word {
+    /// What stands after it. A reason that somebody gave stays until somebody gives another one.
+    fn after(&self, known: Option<Freeze>, actor: &str) -> Option<Freeze> {
+        let Self::Freeze { reason, since } = self else {
+            return None;
+        };
+        let given = reason.clone().map(|reason| Freeze {
+            reason,
+            by: actor.to_owned(),
+            since: *since,
+        });
+        Some(given.or(known).unwrap_or_else(|| Freeze {
+            reason: "frozen by an operator".to_owned(),
+            by: actor.to_owned(),
+            since: *since,
+        }))
+    }
 }
 
 /// Says of a rollout that has not ended why nothing of it starts, if nothing in the tenant does.

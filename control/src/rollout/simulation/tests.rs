@@ -60,7 +60,12 @@ impl Both {
         let lives = !self.removed.contains(&node);
         match self.random.random_range(0..32) {
             0..4 => self.creates().await,
-            4 => self.calls(&Call::Pause { reason: "p".into() }).await,
+            4 => {
+                self.calls(&Call::Pause {
+                    reason: Some("p".into()),
+                })
+                .await
+            }
             5..8 => self.calls(&Call::Resume).await,
             // A large wave takes its time, and few would ever be seen in their middle.
             8 if self.reads == Reads::Part && self.random.random_bool(0.8) => {}

@@ -86,7 +86,9 @@ fn call() -> impl Strategy<Value = Call> {
         flights,
     };
     prop_oneof![
-        2 => Just(Call::Pause { reason: "p".into() }),
+        2 => Just(Call::Pause {
+            reason: Some("p".into()),
+        }),
         6 => Just(Call::Resume),
         1 => Just(abort(Flights::Fail)),
         1 => Just(abort(Flights::RollBack)),
@@ -167,7 +169,12 @@ fn rest(world: &mut World, place: usize) {
 fn plan_then_pause(world: &mut World) {
     let snapshot = world.snapshot();
     let old = plan(&snapshot, world.now);
-    if world.call(&Call::Pause { reason: "p".into() }).is_ok() {
+    if world
+        .call(&Call::Pause {
+            reason: Some("p".into()),
+        })
+        .is_ok()
+    {
         assert_eq!(world.apply(&old), Err(Stale));
         for made in world.pass() {
             assert!(

@@ -137,7 +137,7 @@ fn obey(world: &mut World, names: &Names, command: &str) -> Result<Vec<Plan>, St
     };
     let call = match who {
         "pause" => Call::Pause {
-            reason: reason("by hand"),
+            reason: Some(reason("by hand")),
         },
         "resume" => Call::Resume,
         "abort" => Call::Abort {

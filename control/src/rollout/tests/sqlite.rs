@@ -401,7 +401,9 @@ async fn a_stale_plan_is_refused() {
     let old = mirror.load(&world).await;
     let stale = plan(&old, world.now);
     assert_eq!(stale.rows.len(), 3);
-    let call = Call::Pause { reason: "p".into() };
+    let call = Call::Pause {
+        reason: Some("p".into()),
+    };
     mirror.call(&mut world, &call).await;
 
     let refused = apply(&mut mirror.tx, &old, &stale).await.unwrap_err();

@@ -54,6 +54,41 @@ async fn freeze(fleet: &Fleet, reason: &str) {
     assert_eq!(answer.frozen.unwrap().reason, reason);
 }
 
+/// Whoever says it again without a reason does not take back the one that was given.
+#[tokio::test]
+async fn a_reason_stays_until_another_is_given() {
+    let fleet = Fleet::of(&[(2, 0)]).await;
+    let id = fleet.create("1.1.0").await.unwrap().id;
+    let tenant = || "root".parse().unwrap();
+    for (given, stands) in [
+        (None, "paused by an operator"),
+        (Some("lunch"), "lunch"),
+        (None, "lunch"),
+        (Some("dinner"), "dinner"),
+    ] {
+        let pause = PauseRollout {
+            tenant_id: tenant(),
+            rollout_id: id.clone(),
+            reason: given.map(str::to_owned),
+        };
+        let paused = service::pause(&fleet.services, "alice", pause).await;
+        assert_eq!(paused.unwrap().reason.as_deref(), Some(stands), "{given:?}");
+    }
+    for (by, given, stands) in [
+        ("alice", Some("incident 7"), ("alice", "incident 7")),
+        ("bob", None, ("alice", "incident 7")),
+        ("bob", Some("incident 8"), ("bob", "incident 8")),
+    ] {
+        let freeze = FreezeFleet {
+            tenant_id: tenant(),
+            reason: given.map(str::to_owned),
+        };
+        let frozen = service::freeze(&fleet.services, by, freeze).await.unwrap();
+        let frozen = frozen.frozen.unwrap();
+        assert_eq!((frozen.by.as_str(), frozen.reason.as_str()), stands);
+    }
+}
+
 /// I23: frozen, nothing starts: no node of a wave, and no late one.
 #[tokio::test]
 async fn nothing_starts_in_a_frozen_fleet() {
