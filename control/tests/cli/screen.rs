@@ -71,6 +71,25 @@ impl Terminal {
         (&*self.keys).write_all(keys.as_bytes()).unwrap();
     }
 
+    /// Presses Ctrl-C until the program has gone, as people do: one that comes between the question and the moment in
+    /// which its answer is listened for is nobody's.
+    pub(crate) fn interrupt(&mut self) {
+        for _ in 0..PATIENCE.as_secs() {
+            // Whoever has gone already takes no key.
+            let _gone = (&*self.keys).write_all(b"\x03");
+            loop {
+                match self.bytes.recv_timeout(Duration::from_secs(1)) {
+                    Ok(bytes) => {
+                        self.screen.process(&bytes);
+                        self.raw.extend(bytes);
+                    }
+                    Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                    Err(mpsc::RecvTimeoutError::Timeout) => break,
+                }
+            }
+        }
+    }
+
     /// Waits for the end: how it ended, and what is on the screen then.
     pub(crate) fn ended(&mut self) -> (Option<i32>, String, Vec<u8>) {
         self.drain();

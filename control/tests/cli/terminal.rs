@@ -105,7 +105,10 @@ fn an_abort_is_asked_about_and_only_yes_aborts() {
     ] {
         let mut abort = Terminal::start(control.command(&["rollouts", "abort", &id]), WIDE);
         abort.until(question);
-        abort.press(keys);
+        match keys {
+            "\u{3}" => abort.interrupt(),
+            _ => abort.press(keys),
+        }
         let (ended, screen, _) = abort.ended();
         assert_eq!(ended, Some(code), "{keys:?}: {screen}");
         assert!(screen.contains(said), "{keys:?}: {screen}");
