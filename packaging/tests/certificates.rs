@@ -135,6 +135,70 @@ async fn a_credential_in_two_places_is_told_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_in_two_places_keeps_its_nodes_and_comes_back() {
+    let mut fleet = fleet_with("").await;
+    fleet.online(2, MOVED_WITHIN).await.unwrap();
+    let before = seen(&fleet);
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .args([fleet.dir().join("gateway"), fleet.dir().join("twin")])
+        .status();
+    assert!(copied.unwrap().success());
+    let (_, port) = fleet.session_address();
+    let config = std::fs::read_to_string(fleet.dir().join("gateway.toml")).unwrap();
+    let elsewhere = config.replace(&format!("127.0.0.1:{port}"), "127.0.0.1:0");
+    let elsewhere = elsewhere.replace("/gateway\"", "/twin\"");
+    assert!(elsewhere != config && elsewhere.contains("/twin\""));
+    let twin_config = fleet.dir().join("twin.toml");
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test's folder does not outlive a power cut"
+    )]
+    std::fs::write(&twin_config, elsewhere).unwrap();
+    let gateway = &fleet.programs().gateway;
+    let mut twin = Service::new("twin", gateway, &fleet.dir().join("logs"));
+    twin.arg("--config").arg(&twin_config);
+    twin.start().unwrap();
+    // It hears why, more than once, and nobody else is the worse.
+    fleet
+        .operator
+        .until("the copy is refused", PATIENCE, |_| {
+            let refusals = twin.log().matches("is state_dir a copy").count();
+            Ok((refusals >= 3).then_some(()))
+        })
+        .await
+        .unwrap_or_else(|error| panic!("{error:#}\n{}\n{}", twin.log(), fleet.logs()));
+    let kinds = |kind: &str| {
+        let events = fleet.operator.json(&["events", "list", "--type", kind]);
+        let events = events.unwrap();
+        events["events"].as_array().map_or(0, Vec::len)
+    };
+    assert_eq!((kinds("gateway.duplicate"), kinds("node.offline")), (1, 0));
+    assert_eq!(seen(&fleet), before);
+    // The first is killed: the other has the link at once, and gives it back when it is killed too.
+    fleet.gateway.kill().unwrap();
+    fleet
+        .operator
+        .until("the copy is linked", PATIENCE, |_| {
+            Ok(twin.log().contains("linked control=").then_some(()))
+        })
+        .await
+        .unwrap_or_else(|error| panic!("{error:#}\n{}\n{}", twin.log(), fleet.logs()));
+    twin.kill().unwrap();
+    fleet.gateway.start().unwrap();
+    fleet.online(2, MOVED_WITHIN).await.unwrap();
+}
+
+/// Which nodes are online, and since when.
+fn seen(fleet: &Fleet) -> Vec<(serde_json::Value, serde_json::Value)> {
+    let nodes = fleet.operator.json(&["nodes", "list"]).unwrap();
+    let nodes = nodes["nodes"].as_array().unwrap().iter();
+    nodes
+        .map(|node| (node["online"].clone(), node["since"].clone()))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_fleet_moves_to_a_gateway_that_came_after_it() {
     // Certificates of the usual life, which nobody renews today.
     let mut fleet = fleet_with("").await;
