@@ -56,9 +56,9 @@ fn a_lost_authority_is_not_made_anew() {
             "{said}"
         );
     };
-    files
-        .each_ref()
-        .map(|file| std::fs::remove_file(file).unwrap());
+    for file in &files {
+        std::fs::remove_file(file).unwrap();
+    }
     refused("none");
     assert!(files.iter().all(|file| !file.exists()));
     let stranger = Server::start().kill();
