@@ -207,7 +207,7 @@ impl Supervisor {
         let (host, gateways) = (&self.supervision.host, &self.supervision.config.gateways);
         let mut expires =
             trial.map(|trial| Instant::now() + expiry::time_left(trial, host.deadline()));
-        let probe = expires.map(|at| Probe::begin(host, gateways, at));
+        let mut probe = expires.map(|at| Probe::begin(host, gateways, at));
         loop {
             footprint::give_back_code();
             tokio::select! {
@@ -234,7 +234,7 @@ impl Supervisor {
                     return Watched::WentBack;
                 }
                 Expiry::NotYet(left) => expires = Some(Instant::now() + left),
-                Expiry::Over => expires = None,
+                Expiry::Over => (expires, probe) = (None, None),
                 Expiry::Failed => expires = Some(Instant::now() + EXPIRE_AGAIN_AFTER),
             }
         }

@@ -31,6 +31,8 @@ mod shown;
 #[path = "road/units.rs"]
 mod units;
 
+use std::time::Duration;
+
 use bc_protocol::{
     sequence::{ReleaseFloor, Sequence},
     session::{Facts, FromGateway, FromNode, Goodbye, GoodbyeReason, Outcome, Slot},
@@ -105,6 +107,26 @@ async fn a_node_joins_upgrades_confirms_and_refuses_the_next() {
 }
 
 /// A machine without a battery: it judges https, sessions and manifests by the time at which its binary was built.
+/// A gateway is looked for while a binary is on trial, and not for as long as the binary lives.
+#[tokio::test]
+async fn nobody_looks_for_a_gateway_once_a_trial_is_over() {
+    let fleet = Fleet::start().await;
+    let release = Release::of_this_program(1);
+    fleet.serve(&release);
+    let node = Node::with_deadline(&fleet, "6s");
+    node.join();
+    let _supervise = node.supervise();
+    let mut first = fleet.session().await;
+    first.say(spec(1, fleet.section(&release, "one"))).await;
+    upgrade(&mut first).await;
+    let mut second = fleet.session().await;
+    second
+        .facts_until(|facts| outcome(facts) == Some((Outcome::Confirmed, true)))
+        .await;
+    // The trial's last third, and its end.
+    assert!(fleet.is_left_alone_for(Duration::from_secs(8)).await);
+}
+
 #[tokio::test]
 async fn a_node_whose_clock_shows_1970_joins_and_upgrades_all_the_same() {
     let fleet = Fleet::secured().await;

@@ -31,7 +31,7 @@ const TRIES_MIN: u32 = 4;
 /// How long one gateway may take. A gateway that answers later does not answer in time for a node either.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Probes until it is dropped.
+/// Probes until the trial has ended, or it is dropped.
 #[derive(Debug)]
 pub(crate) struct Probe {
     seen: Arc<Mutex<Seen>>,
@@ -54,14 +54,21 @@ impl Probe {
         let counts_from = trial_ends.checked_sub(third).unwrap_or(trial_ends);
         let seen = Arc::new(Mutex::new(Seen::default()));
         let kept = Arc::clone(&seen);
-        let (identity, owners) = (host.paths().identity(), owners.to_vec());
+        let (host, owners) = (host.clone(), owners.to_vec());
         let task = tokio::spawn(async move {
             sleep_until(counts_from).await;
             // Not before it is needed: most trials are over by now, and TLS takes memory.
-            let Some((gateways, tls)) = line(&identity, &owners) else {
+            if !is_on(&host) {
+                return;
+            }
+            let Some((gateways, tls)) = line(&host.paths().identity(), &owners) else {
                 return;
             };
-            probe(&gateways, &tls, PERIOD.min(third / TRIES_MIN), &kept).await;
+            let period = PERIOD.min(third / TRIES_MIN);
+            while is_on(&host) {
+                look(&gateways, &tls, &kept).await;
+                sleep(period).await;
+            }
         });
         Self {
             seen,
@@ -109,18 +116,19 @@ fn line(identity: &Path, owners: &[Url]) -> Option<(Vec<String>, Arc<ClientConfi
     }
 }
 
-async fn probe(gateways: &[String], tls: &Arc<ClientConfig>, period: Duration, seen: &Mutex<Seen>) {
-    loop {
-        let reached = reach_any(gateways, tls).await;
-        let now = Some(Instant::now());
-        {
-            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-            match reached {
-                Reach::Assumed => seen.reached = now,
-                Reach::None => seen.missed = now,
-            }
-        }
-        sleep(period).await;
+/// Whether a binary is on trial still, as far as anybody can tell. Who holds this probe may hear of its end late.
+fn is_on(host: &Host) -> bool {
+    host.status()
+        .map_or(true, |record| record.trial().is_some())
+}
+
+async fn look(gateways: &[String], tls: &Arc<ClientConfig>, seen: &Mutex<Seen>) {
+    let reached = reach_any(gateways, tls).await;
+    let now = Some(Instant::now());
+    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    match reached {
+        Reach::Assumed => seen.reached = now,
+        Reach::None => seen.missed = now,
     }
 }
 

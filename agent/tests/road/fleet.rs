@@ -223,6 +223,11 @@ impl Fleet {
         }
     }
 
+    /// Whether nobody comes for that long.
+    pub(crate) async fn is_left_alone_for(&self, span: Duration) -> bool {
+        timeout(span, self.gateway.accept()).await.is_err()
+    }
+
     /// The next session, welcomed.
     pub(crate) async fn session(&self) -> Session {
         let (stream, _) = soon(self.gateway.accept()).await.unwrap();

@@ -236,6 +236,9 @@ impl Mirror {
                 disruption::vacate(&mut self.tx, &node, &reason)
                     .await
                     .unwrap();
+                if reason != world.terms.id.as_str() {
+                    continue;
+                }
                 // The next pass finds out that a row of a removed node lingers for nothing; the model knows at once.
                 query("UPDATE rollout_rows SET lingers = NULL WHERE lingers = 1 AND node = (SELECT number FROM nodes WHERE id = $1)")
                     .bind(node.as_str())
