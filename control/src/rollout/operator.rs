@@ -89,10 +89,11 @@ fn pause(pass: &mut Pass<'_>, given: Option<&str>) {
     pass.publish("rollout.paused", json!({ "reason": reason }));
 }
 
-/// Accepts what the gate would shut for: failures so far, and a wave that tried nothing.
+/// Accepts what the gate is shut for: failures so far, or else a wave in which nobody has succeeded. Who accepts failures has
+/// not been told of that yet.
 fn resume(pass: &mut Pass<'_>) {
     let failed = pass.failed_or_regressed();
-    let untried = pass.wave_is_untried();
+    let untried = pass.wave_is_untried() && pass.too_many(failed).is_none();
     let head = &mut pass.plan.head;
     head.state = RolloutState::Running;
     head.reason = None;

@@ -174,17 +174,8 @@ impl<'a> Pass<'a> {
             return;
         }
         let failed = self.failed_or_regressed();
-        let wave = self.open_wave();
-        let waves = u32::try_from(taken(&self.plan.waves)).unwrap_or(u32::MAX);
-        let shut = gate::judge(gate::Wave {
-            wave: self.plan.head.wave,
-            waves,
-            nodes: wave.rows.not_skipped(),
-            failed,
-            accepted: self.plan.head.accepted_failures,
-            max: self.snapshot.terms.max_failure_ratio,
-            troubles: &self.troubles,
-        });
+        let shut = self.too_many(failed);
+        let waves = self.count_of_waves();
         let untried = self.wave_is_untried() && !self.plan.head.accepted_untried;
         let shut = shut.or_else(|| {
             untried.then(|| gate::Shut::Untried {
@@ -200,6 +191,23 @@ impl<'a> Pass<'a> {
             self.plan.head.reason = Some(reason.clone());
             self.publish("rollout.paused", json!({ "reason": reason }));
         }
+    }
+
+    /// What the gate says of so many failures in the open wave, beyond those that somebody has accepted.
+    pub(in crate::rollout) fn too_many(&self, failed: u32) -> Option<gate::Shut> {
+        gate::judge(gate::Wave {
+            wave: self.plan.head.wave,
+            waves: self.count_of_waves(),
+            nodes: self.open_wave().rows.not_skipped(),
+            failed,
+            accepted: self.plan.head.accepted_failures,
+            max: self.snapshot.terms.max_failure_ratio,
+            troubles: &self.troubles,
+        })
+    }
+
+    fn count_of_waves(&self) -> u32 {
+        u32::try_from(taken(&self.plan.waves)).unwrap_or(u32::MAX)
     }
 
     /// Nodes of the open wave that failed, or succeeded and have been away for long or restarted by themselves since.

@@ -118,6 +118,29 @@ fn a_node_removed_in_flight_gives_its_place_back_once() {
     );
 }
 
+/// Who accepts the failures has not been told yet that nobody has succeeded.
+#[test]
+fn a_wave_in_which_everybody_failed_asks_twice() {
+    check(
+        "
+        pools a=4@1
+        waves=50,100 ratio=0.4
+          a1 upgrading from 1.0.0
+          a2 upgrading from 1.0.0
+        a1 fails crashed
+          a1 failed, crashed
+          rollout.paused: wave 1 of 2: 1 of 2 nodes failed, a ratio of 0.5 where 0.4 is allowed; most often crashed
+        a2 fails crashed
+          a2 failed, crashed
+        resume
+          rollout.resumed, wave 0
+          rollout.paused: wave 1 of 2: settled, and no node has succeeded yet: all 2 that tried the release failed, most often with crashed
+        resume
+          rollout.resumed, wave 0
+        ",
+    );
+}
+
 #[test]
 fn a_wave_in_which_nobody_tried_is_no_success() {
     check(
