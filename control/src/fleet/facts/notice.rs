@@ -75,7 +75,8 @@ impl<'a> End<'a> {
 }
 
 /// Remembers ends of different nodes' attempts as told. Gives those nodes that have not told theirs before: a node may speak
-/// of an older attempt again, after one that it has refused.
+/// of an older attempt again, after one that it has refused. An attempt that control has not given the node, or gave it long
+/// ago, is told to nobody: whoever holds a node's credential could else make as many events as there are reports.
 pub(super) async fn untold(tx: &mut Tx, ends: &[End<'_>]) -> Result<BTreeSet<NodeId>, sqlx::Error> {
     if ends.is_empty() {
         return Ok(BTreeSet::new());
@@ -91,12 +92,23 @@ pub(super) async fn untold(tx: &mut Tx, ends: &[End<'_>]) -> Result<BTreeSet<Nod
 }
 
 /// Keeps eight of the longest ids: a node remembers one attempt, and may refuse some others before it speaks of that again.
-/// An id that is cut at the list's end is like none.
+/// An id that is cut at the list's end is like none. No more than eight may be told at any time, so that those who say them
+/// round and round are heard once: the one of the section that the node is sent, three of the newest late rows, four of the
+/// newest rows in rollouts. Of these the first is nearly always it, and the others are then not looked for.
 const REMEMBER: &str = "
     INSERT INTO attempts_told (node_id, attempts)
     SELECT v.column1, substr(v.column2 || coalesce(' ' || t.attempts, ''), 1, 456)
-    FROM {rows} LEFT JOIN attempts_told t ON t.node_id = v.column1
-    WHERE t.node_id IS NULL OR replace(' ' || t.attempts || ' ', ' ' || v.column2 || ' ', '') = ' ' || t.attempts || ' '
+    FROM {rows} JOIN nodes n ON n.id = v.column1 LEFT JOIN attempts_told t ON t.node_id = v.column1
+    WHERE (t.node_id IS NULL
+           OR replace(' ' || t.attempts || ' ', ' ' || v.column2 || ' ', '') = ' ' || t.attempts || ' ')
+      AND (v.column2 = n.spec_attempt
+           OR v.column2 IN (SELECT l.attempt FROM rollout_late l JOIN rollouts o ON o.id = l.rollout_id
+                            WHERE l.node_id = n.id ORDER BY o.number DESC LIMIT 3)
+           OR v.column2 IN (SELECT h.attempt
+                            FROM (SELECT number FROM rollouts WHERE tenant = n.tenant
+                                  ORDER BY created_at DESC, id DESC LIMIT 64) o
+                            JOIN rollout_notes h ON h.rollout = o.number AND h.node = n.number
+                            WHERE h.attempt IS NOT NULL ORDER BY h.rollout DESC LIMIT 4))
     ON CONFLICT (node_id) DO UPDATE SET attempts = excluded.attempts
     RETURNING node_id";
 

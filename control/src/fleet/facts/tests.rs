@@ -1,3 +1,4 @@
+mod given;
 mod told;
 mod upgraded;
 
@@ -9,6 +10,8 @@ use bc_protocol::{
     session::{AttemptFacts, Facts, Outcome},
 };
 use proptest::prelude::*;
+
+use given::{give, send};
 
 use super::{Applied, apply, link_closed, link_opened};
 use crate::{

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    AttemptId, Db, Event, Facts, Outcome, attempt, closed, events, facts, fleet, link, node,
-    opened, opened_with, query, report_with, say,
+    AttemptId, Db, Event, Facts, Outcome, attempt, closed, events, facts, fleet, give, link, node,
+    opened, opened_with, query, report_with, say, send,
 };
 
 /// The events so far, each as its type and what it says.
@@ -43,6 +43,7 @@ fn daemon(connect_seq: u64, started: u8) -> Event {
 async fn each_type_says_what_it_is_about() {
     let (db, _dir) = fleet().await;
     link(&db, "a").await;
+    give(&db, &["bad", "good"]).await;
     let upgraded = Facts {
         version: "1.1.0".parse().unwrap(),
         ..attempt("good", Outcome::Confirmed, true)
@@ -113,6 +114,7 @@ async fn every_outcome_is_told_as_one_of_two_or_not_at_all() {
         (Outcome::Cancelled, None),
     ] {
         let (db, _dir) = fleet().await;
+        give(&db, &["x"]).await;
         // One that will be tried again is no end of anything.
         let facts = [false, true].map(|is_final| attempt("x", outcome, is_final));
         let [first, last] = facts;
@@ -132,6 +134,7 @@ async fn every_outcome_is_told_as_one_of_two_or_not_at_all() {
 #[tokio::test]
 async fn an_attempt_that_ends_is_told_once() {
     let (db, _dir) = fleet().await;
+    give(&db, &["x", "y", "z"]).await;
     let batch = [
         opened(1),
         report_with(1, 1, attempt("x", Outcome::Failed, false)),
@@ -146,6 +149,33 @@ async fn an_attempt_that_ends_is_told_once() {
         events(&db).await,
         ["node.online", "node.upgrade-failed", "node.upgraded"]
     );
+}
+
+/// Who holds a node's credential says what they like, as often as reports are taken.
+#[tokio::test]
+async fn an_attempt_that_nobody_gave_the_node_is_told_to_nobody() {
+    let (db, _dir) = fleet().await;
+    give(&db, &["0", "1", "2", "3", "4"]).await;
+    send(&db, "sent").await;
+    say(&db, "a", &[opened(1)]).await;
+    let mut number = 0;
+    for _ in 0..3 {
+        // Its own ones, of which four count beside the one that it is sent, and many that it has made up.
+        for name in ["0", "1", "2", "3", "4", "sent"] {
+            for made_up in 0..10 {
+                number += 2;
+                let made_up = format!("{number}-{made_up}");
+                let batch = [
+                    report_with(1, number - 1, attempt(name, Outcome::Failed, true)),
+                    report_with(1, number, attempt(&made_up, Outcome::Crashed, true)),
+                ];
+                say(&db, "a", &batch).await;
+            }
+        }
+    }
+    let mut expected = vec!["node.online"];
+    expected.extend(["node.upgrade-failed"; 5]);
+    assert_eq!(events(&db).await, expected);
 }
 
 #[tokio::test]

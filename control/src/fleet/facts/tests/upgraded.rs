@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     AttemptId, Db, Event, Facts, Outcome, ReleaseFloor, Sequence, Sha256, attempt, closed, facts,
-    fleet, opened, opened_with, query, report_with, say,
+    fleet, give, opened, opened_with, query, report_with, say, send,
 };
 use crate::db::{Tx, tests::upgraded};
 
@@ -67,6 +67,7 @@ fn failure(version: &str, before: &str) -> (String, String, Option<String>) {
 #[tokio::test]
 async fn the_version_before_is_the_last_that_ran_without_a_trial() {
     let (db, _dir) = fleet().await;
+    give(&db, &["a", "b", "c"]).await;
     let story = [
         opened(1),
         closed(1),
@@ -96,6 +97,7 @@ async fn the_version_before_is_the_last_that_ran_without_a_trial() {
 #[tokio::test]
 async fn of_a_node_first_seen_in_a_trial_no_version_before_is_known() {
     let (db, _dir) = fleet().await;
+    give(&db, &["a"]).await;
     let story = [
         opened_with(1, 0, on_trial("a", "1.1.0")),
         report_with(1, 1, ended("a", "1.1.0", Outcome::Confirmed)),
@@ -109,6 +111,7 @@ async fn of_a_node_first_seen_in_a_trial_no_version_before_is_known() {
 #[tokio::test]
 async fn an_attempt_is_told_once_whatever_ends_in_between() {
     let (db, _dir) = fleet().await;
+    give(&db, &["a", "b", "c", "d"]).await;
     let story = |connect_seq| -> Vec<Event> {
         let a = || ended("a", "1.1.0", Outcome::Confirmed);
         let running = attempt("b", Outcome::Running, false);
@@ -153,6 +156,7 @@ async fn what_was_told_of_a_node_stays_short() {
     let (db, _dir) = fleet().await;
     say(&db, "a", &[opened(1)]).await;
     for number in 1..=20_u64 {
+        send(&db, &number.to_string()).await;
         let facts = ended(&number.to_string(), "1.0.0", Outcome::Refused);
         say(&db, "a", &[report_with(1, number, facts)]).await;
     }
@@ -203,6 +207,7 @@ async fn a_database_from_before_is_brought_along_with_a_node_in_a_trial() {
     let mut tx = db.begin().await.unwrap();
     forget_events(&mut tx).await;
     tx.commit().await.unwrap();
+    send(&db, "a").await;
     let story = [
         opened_with(2, 0, on_trial("b", "1.1.0")),
         report_with(2, 1, ended("b", "1.1.0", Outcome::Confirmed)),
