@@ -64,7 +64,9 @@ pub(crate) enum TokenError {
     #[error("the database failed")]
     Sql(#[from] sqlx::Error),
     /// No token of that text. It says no more than that.
-    #[error("expected an API token of this control, found one that it does not know")]
+    #[error(
+        "expected an API token of this control, found one that it does not know, or knows no longer"
+    )]
     Unknown,
     /// A token that had an end. Only who holds it is told.
     #[error("expected an API token that still works, found one that ended at {at}")]

@@ -50,6 +50,16 @@ async fn a_good_release_reaches_every_node() {
         fleet.events().await,
         ["rollout.started", "rollout.wave", "rollout.completed"]
     );
+    let completed: String =
+        crate::db::query_scalar("SELECT data FROM events WHERE type = 'rollout.completed'")
+            .fetch_one(fleet.services.db.reader())
+            .await
+            .unwrap();
+    let completed: serde_json::Value = serde_json::from_str(&completed).unwrap();
+    assert_eq!(
+        (&completed["succeeded"], &completed["failed"]),
+        (&12.into(), &0.into())
+    );
 }
 
 #[tokio::test]

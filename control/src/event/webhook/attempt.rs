@@ -100,7 +100,14 @@ fn why(error: &reqwest::Error) -> String {
         let seconds = ANSWER_TIMEOUT.as_secs();
         return format!("expected an answer within {seconds} seconds, found none");
     }
-    last(error).to_string()
+    without_manual(&last(error).to_string()).to_owned()
+}
+
+/// Some causes end with the address of a library's manual, which tells nothing to whoever owns the webhook.
+fn without_manual(cause: &str) -> &str {
+    cause
+        .split_once(": https://docs.rs/")
+        .map_or(cause, |(cause, _)| cause)
 }
 
 fn last<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
@@ -113,7 +120,18 @@ fn last<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
 
 #[cfg(test)]
 mod tests {
-    use super::{WAITS, wait_after};
+    use super::{WAITS, wait_after, without_manual};
+
+    #[test]
+    fn a_cause_leads_to_no_manual() {
+        let cause = "peer closed connection without sending TLS close_notify: https://docs.rs/rustls/latest/rustls/manual/x.html";
+        let expected = "peer closed connection without sending TLS close_notify";
+        assert_eq!(without_manual(cause), expected);
+        assert_eq!(
+            without_manual("connection refused: x"),
+            "connection refused: x"
+        );
+    }
 
     #[test]
     fn it_waits_longer_each_time_and_ends() {

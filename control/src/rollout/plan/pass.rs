@@ -279,7 +279,13 @@ impl<'a> Pass<'a> {
     fn complete(&mut self) {
         self.plan.head.state = RolloutState::Completed;
         self.plan.head.finished_at = Some(self.now);
-        self.publish("rollout.completed", json!({}));
+        let count = |of: fn(&Tally) -> u32| -> u32 { self.plan.waves.iter().map(of).sum() };
+        let data = json!({
+            "succeeded": count(|wave| wave.rows.succeeded),
+            "failed": count(|wave| wave.rows.failed),
+            "skipped": count(|wave| wave.rows.skipped),
+        });
+        self.publish("rollout.completed", data);
     }
 
     /// An aborted rollout ends when the last of its nodes is back.
