@@ -114,7 +114,7 @@ impl Session {
                 self.opened(labels, commands, now)
             }
             Input::Renewed { gateways, renewal } => {
-                self.renewal = Renewal::new(renewal, now);
+                self.renewal = Renewal::renewed(renewal, now);
                 self.gateways = gateways;
                 self.round.clear();
                 Vec::new()

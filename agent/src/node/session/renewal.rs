@@ -35,6 +35,12 @@ impl Renewal {
         }
     }
 
+    /// Of a certificate that has just come. By a clock that is far ahead it is due again at once, and so is the next.
+    pub(super) fn renewed(times: RenewalTimes, now: Instant) -> Self {
+        let after = times.after.max(times.again);
+        Self::new(RenewalTimes { after, ..times }, now)
+    }
+
     pub(super) fn next_wakeup(&self) -> Option<(Instant, Wakeup)> {
         match self {
             Self::Unknown => None,

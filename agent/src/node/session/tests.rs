@@ -212,6 +212,20 @@ fn a_certificate_is_asked_for_when_it_is_due_and_again_until_it_comes() {
     assert_eq!(stage.wake(), [Output::AskCertificate]);
     let came = stage.frame(FromGateway::Certificate(certificate.clone()));
     assert_eq!(came, [Output::Certificate(certificate.clone())]);
+    // By a clock that is far ahead it is due again already: nobody is asked without a pause.
+    let due = RenewalTimes {
+        after: Duration::ZERO,
+        ..renewal
+    };
+    let gateways = certificate.gateways.clone();
+    stage.give(Input::Renewed {
+        gateways,
+        renewal: due,
+    });
+    for (later, asks) in [(1_900, false), (100, true)] {
+        let outputs = stage.wait(Duration::from_millis(later));
+        assert_eq!(outputs.contains(&Output::AskCertificate), asks, "{later}");
+    }
     let (gateways, renewal) = (
         certificate.gateways.clone(),
         RenewalTimes {
