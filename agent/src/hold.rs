@@ -5,7 +5,7 @@
 
 use std::{io, path::PathBuf};
 
-use bc_protocol::{limits::MESSAGE_BYTES_MAX, time::Timestamp};
+use bc_protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -20,6 +20,9 @@ const FILE: &str = "hold.json";
 
 /// What is reported where the owner gave no reason, or where his file cannot be read: he wanted a hold all the same.
 const NO_REASON: &str = "by the owner";
+
+/// Of a reason, that many characters are kept: it stands in tables of people who run thousands of nodes.
+pub(crate) const REASON_CHARS_MAX: usize = 200;
 
 /// As the file has it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -80,15 +83,17 @@ pub(crate) fn file(paths: &Paths) -> PathBuf {
     paths.state().join(FILE)
 }
 
-/// Holds the node; a hold that there is gets the new reason, and lasts since it began.
+/// Holds the node; a hold that there is lasts since it began, and keeps its reason unless a new one is given.
 pub(crate) fn hold(paths: &Paths, reason: &str) -> io::Result<()> {
-    let mut reason = reason.to_owned();
-    reason.truncate(reason.floor_char_boundary(MESSAGE_BYTES_MAX));
+    let before = looked_at(paths)?;
+    let since = before.as_ref().and_then(|hold| hold.since);
+    let reason = match before {
+        Some(before) if reason.is_empty() => before.reason,
+        Some(_) | None => reason.to_owned(),
+    };
     let held = Held {
-        reason,
-        since: looked_at(paths)?
-            .and_then(|hold| hold.since)
-            .unwrap_or_else(clock::wall),
+        reason: reason.chars().take(REASON_CHARS_MAX).collect(),
+        since: since.unwrap_or_else(clock::wall),
     };
     durable::create_folder(&paths.state(), 0o755)?;
     let json = serde_json::to_vec(&held)?;
@@ -149,6 +154,20 @@ mod tests {
     }
 
     #[test]
+    fn a_reason_stays_until_another_one_is_given() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = Paths::new(folder.path());
+        for (given, kept) in [
+            ("a trade fair", "a trade fair"),
+            ("", "a trade fair"),
+            ("audit", "audit"),
+        ] {
+            hold(&paths, given).unwrap();
+            assert_eq!(reason(&paths).as_deref(), Some(kept));
+        }
+    }
+
+    #[test]
     fn a_file_that_cannot_be_read_holds() {
         let folder = tempfile::tempdir().unwrap();
         let paths = Paths::new(folder.path());
@@ -161,8 +180,8 @@ mod tests {
     fn a_long_reason_is_cut_between_letters() {
         let folder = tempfile::tempdir().unwrap();
         let paths = Paths::new(folder.path());
-        hold(&paths, &"ü".repeat(MESSAGE_BYTES_MAX)).unwrap();
-        assert_eq!(reason(&paths).unwrap().len(), MESSAGE_BYTES_MAX);
+        hold(&paths, &"ü".repeat(REASON_CHARS_MAX + 1)).unwrap();
+        assert_eq!(reason(&paths).unwrap(), "ü".repeat(REASON_CHARS_MAX));
     }
 
     #[tokio::test]

@@ -125,7 +125,19 @@ pub(crate) fn back_up(args: &BackupArgs) -> ExitCode {
 /// Runs `restore`.
 pub(crate) fn restore(args: &RestoreArgs) -> ExitCode {
     let done = block_on(make(&args.config, &args.from));
-    ended(done.map(|path| format!("{} is restored", path.display())))
+    ended(done.map(|(path, token)| restored(&path, &token)))
+}
+
+/// Says what was restored, and what no copy holds.
+fn restored(database: &Path, token: &Path) -> String {
+    let line = format!("{} is restored", database.display());
+    if token.exists() {
+        return line;
+    }
+    format!(
+        "{line}; no API token is in a copy: put the old {} in its place, or start with `better-compute serve --new-admin-token`",
+        token.display()
+    )
 }
 
 fn block_on<T>(work: impl Future<Output = Result<T, BackupError>>) -> Result<T, BackupError> {
@@ -206,7 +218,8 @@ async fn keep_authority(copy: &Path, data_dir: &Path) -> Result<(), BackupError>
     Ok(copy.close().await?)
 }
 
-async fn make(config: &Path, from: &Path) -> Result<PathBuf, BackupError> {
+/// Gives the database, and where an administrator's token would lie.
+async fn make(config: &Path, from: &Path) -> Result<(PathBuf, PathBuf), BackupError> {
     let config = Config::load(config)?;
     let database = file_of(&config)?;
     crate::serve::make_private(&config.data_dir).map_err(io_at(&config.data_dir))?;
@@ -241,7 +254,7 @@ async fn make(config: &Path, from: &Path) -> Result<PathBuf, BackupError> {
         .and_then(|()| fs::rename(&staged, &database))
         .and_then(|()| File::open(folder)?.sync_all())
         .map_err(io_at(&database))?;
-    Ok(database)
+    Ok((database, config.data_dir.join("admin.token")))
 }
 
 async fn authority_of(

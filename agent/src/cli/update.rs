@@ -33,7 +33,9 @@ enum What {
     /// Begin no update until `release`; a trial that runs goes on
     Hold {
         /// Why; operators of the fleet see it
-        #[arg(long, value_name = "TEXT", default_value = "")]
+        ///
+        /// At most 200 characters. A node that is held keeps the reason that it has unless another one is given.
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = reason)]
         reason: String,
     },
     /// Let updates begin again
@@ -72,6 +74,16 @@ impl Update {
             #[cfg(feature = "faults")]
             What::ByHand(step) => Ok(step.carry_out(&Host::new(paths, &config))?),
         }
+    }
+}
+
+fn reason(text: &str) -> Result<String, String> {
+    match text.chars().count() {
+        0..=hold::REASON_CHARS_MAX => Ok(text.to_owned()),
+        found => Err(format!(
+            "expected at most {} characters, found {found}",
+            hold::REASON_CHARS_MAX
+        )),
     }
 }
 

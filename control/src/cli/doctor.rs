@@ -51,7 +51,11 @@ impl Doctor {
                 look(&settings, &mut findings).await;
             }
             // Nothing else can be looked at without them.
-            Err(error) => findings.failed("config", &error.into()),
+            Err(error) => {
+                let failure = Failure::from(error);
+                let mend = failure.hint().unwrap_or_else(|| CONFIG_MEND.to_owned());
+                findings.wrong("config", failure.sentence(), mend);
+            }
         }
         let exit = if findings.is_good() {
             Exit::Done
@@ -66,6 +70,10 @@ impl Doctor {
         Ok(exit)
     }
 }
+
+/// Settings are words of this machine's owner.
+const CONFIG_MEND: &str =
+    "correct it where it is written: the config file, a BETTER_COMPUTE_ variable or a flag";
 
 /// Looks from here to the fleet. What fails keeps those checks away that would only fail for the same reason.
 async fn look(settings: &Settings, to: &mut Findings) {
@@ -120,12 +128,21 @@ fn lines(finding: &Finding) -> Vec<Vec<Cell>> {
         State::Note => Cell::toned("note ", Tone::Busy),
         State::Wrong => Cell::toned("WRONG", Tone::Bad),
     };
+    // A parser's picture of a line keeps its lines.
+    let mut found = finding.found.lines();
     let mut lines = vec![vec![
         state,
         // Each finding is a table of its own, and all are to stand below each other.
         Cell::new(format!("{:CHECK_CHARS$}", finding.check)),
-        Cell::new(&finding.found),
+        Cell::new(found.next().unwrap_or_default()),
     ]];
+    lines.extend(found.map(|more| {
+        vec![
+            Cell::new(""),
+            Cell::new(" ".repeat(CHECK_CHARS)),
+            Cell::new(more),
+        ]
+    }));
     if let Some(mend) = &finding.mend {
         let what = match finding.state {
             State::Good | State::Note => format!("hint: {mend}"),

@@ -296,7 +296,7 @@ mod tests {
                 None,
                 &nothing,
                 Contexts::default(),
-                "http://127.0.0.1:7400/",
+                "http://127.0.0.1:8443/",
                 Origin::Default,
             ),
         ] {

@@ -23,6 +23,10 @@ pub(super) use room::Room;
 /// Between two columns.
 const GAP: usize = 2;
 
+/// Of a text in a table, where lines have no end: as much as an operator may write. One node's words, of which each may
+/// be escaped, must not move the columns of all others out of sight.
+const PROSE_COLUMNS_MAX: usize = 500;
+
 /// How a pool is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PoolStyle {
@@ -197,7 +201,7 @@ impl Part {
 /// Clips free text to what the other columns leave.
 fn clip(header: &[&'static str], rows: &mut [Vec<Cell>], room: Room) {
     if room == Room::Unbounded {
-        return;
+        return clip_prose(rows, Room::Columns(PROSE_COLUMNS_MAX));
     }
     let mut widths: Vec<usize> = header.iter().map(|name| name.len() + GAP).collect();
     let mut prose = vec![false; header.len()];
@@ -216,6 +220,10 @@ fn clip(header: &[&'static str], rows: &mut [Vec<Cell>], room: Room) {
     let room = room
         .beside(taken + free.saturating_sub(1) * GAP)
         .shared(free);
+    clip_prose(rows, room);
+}
+
+fn clip_prose(rows: &mut [Vec<Cell>], room: Room) {
     for cell in rows.iter_mut().flatten() {
         if cell.kind == Kind::Prose {
             cell.text = room.clip(&cell.text).into_owned();
@@ -317,6 +325,16 @@ mod tests {
         a   the canary lost its disk the ca…  paused
         bc  the canary lost its disk the ca…  paused
         ");
+    }
+
+    #[test]
+    fn no_text_makes_a_table_endless_and_fields_are_whole() {
+        let words = "\u{1}".repeat(1024);
+        let rows = Sheet::rows(&["HELD"], vec![vec![Cell::prose(&words)]]);
+        let longest = text(rows).lines().map(measure_text_width).max();
+        assert_eq!(longest, Some(PROSE_COLUMNS_MAX));
+        let fields = Sheet::fields(vec![("held", Cell::prose(&words))]);
+        assert_eq!(text(fields).matches("\\u{1}").count(), 1024);
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Failure {
                 Some("--ca-file names a file of certificates to trust".to_owned())
             }
             Self::Call(CallError::NotReached { base, .. }) if is_default(base) => Some(
-                "that is where control listens unless told otherwise: --url or BETTER_COMPUTE_URL name another address, `better-compute login` keeps one"
+                "nobody said where control listens, so the address of the guides was tried: --url or BETTER_COMPUTE_URL name another one, `better-compute login` keeps one"
                     .to_owned(),
             ),
             Self::Call(CallError::NotReached { .. } | CallError::Lost { .. }) if self.met_no_tls() => Some(

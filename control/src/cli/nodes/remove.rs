@@ -3,12 +3,13 @@
 use clap::Args;
 
 use crate::{
-    api::fleet::{OneNode, RemovedNode},
+    api::fleet::{Node, OneNode, RemovedNode},
     cli::{
         ask::{Consent, confirm},
         exit::Exit,
         failure::Failure,
         online::{NodeName, Online},
+        sheet::printable,
     },
 };
 
@@ -27,11 +28,26 @@ pub(in crate::cli) struct Remove {
 impl Remove {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
         let node = online.node(&self.node).await?;
-        confirm(&format!("Remove the node {node}?"), &self.consent)?;
         let request = OneNode {
             tenant_id: online.client.tenant.clone(),
             node_id: node,
         };
+        if self.consent.is_open() {
+            let node = online.client.call::<Node>("nodes/get", &request).await?;
+            confirm(&question(&node.value), &self.consent)?;
+        }
         online.show::<RemovedNode>("nodes/remove", &request).await
     }
+}
+
+/// An id alone is nothing that people know a machine by.
+fn question(node: &Node) -> String {
+    let hostname = node.labels.get("hostname");
+    let hostname = hostname.map(|name| format!("{}, ", printable(name)));
+    let presence = if node.online { "online" } else { "offline" };
+    format!(
+        "Remove the node {} ({}{presence})?",
+        node.id,
+        hostname.unwrap_or_default()
+    )
 }

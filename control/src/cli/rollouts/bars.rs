@@ -5,7 +5,7 @@
 use indicatif::{MultiProgress, ProgressBar, ProgressFinish, ProgressStyle};
 
 use super::{
-    changes::node_changes,
+    changes::{late_changes, node_changes},
     progress::{Phase, Wave, in_words, settled, soak_in_words, state_in_words, total, waves},
 };
 use crate::{api::rollout::Rollout, cli::sheet::printable};
@@ -37,9 +37,11 @@ impl Bars {
 
     /// Draws a state.
     pub(super) fn show(&mut self, rollout: &Rollout) {
-        for line in node_changes(self.last.as_ref(), rollout) {
+        let last = self.last.as_ref();
+        let news = node_changes(last, rollout);
+        for line in news.into_iter().chain(late_changes(last, rollout)) {
             // A terminal that has gone away takes nothing more.
-            let _unseen = self.screen.println(printable(&line));
+            let _unseen = self.screen.println(printable(&line.text));
         }
         self.title.set_message(printable(&state_in_words(rollout)));
         let before = self.last.as_ref().map(waves).unwrap_or_default();

@@ -10,6 +10,7 @@ use crate::{
         rollout::{Rollout, RolloutState, RowCounts, RowState},
     },
     cli::{exit::Exit, sheet::second},
+    clock::Moment,
 };
 
 /// One wave.
@@ -91,17 +92,40 @@ pub(super) fn outcome(rollout: &Rollout) -> Option<Exit> {
     }
 }
 
+/// How the watching of its late nodes ends: each has said how it went.
+pub(super) fn late_outcome(rollout: &Rollout) -> Option<Exit> {
+    let mut exit = Exit::Done;
+    for node in rollout.late_nodes.iter().flatten() {
+        match node.state {
+            RowState::Pending | RowState::Upgrading | RowState::RollingBack => return None,
+            RowState::Failed | RowState::RolledBack => exit = Exit::RolloutEnded,
+            RowState::Succeeded | RowState::Skipped => {}
+        }
+    }
+    Some(exit)
+}
+
 /// The rollout in one line, and what keeps it.
 pub(super) fn state_in_words(rollout: &Rollout) -> String {
     let mut words = bare_state(rollout);
     if let Some(until) = rollout.soaks_until {
         let wave = rollout.wave.saturating_add(1);
-        words = format!("{words}; wave {wave} soaks until {}", second(until));
+        let until = until_when(rollout.state, until);
+        words = format!("{words}; wave {wave} soaks until {until}");
     }
     if let Some(frozen) = &rollout.frozen {
         words = format!("{words}; {}", frozen_in_words(frozen));
     }
     words
+}
+
+/// The end of a soak; one that lets nothing begin says so.
+pub(super) fn until_when(state: RolloutState, until: Moment) -> String {
+    let until = second(until);
+    match state {
+        RolloutState::Paused => format!("{until} (nothing starts then either, while it is paused)"),
+        RolloutState::Running | RolloutState::Completed | RolloutState::Aborted => until,
+    }
 }
 
 /// Why nothing starts in the whole tenant, and what ends that.
@@ -115,7 +139,9 @@ pub(in crate::cli) fn frozen_in_words(Frozen { reason, by, since }: &Frozen) -> 
 /// `; soaking until …`, where a wave does.
 pub(super) fn soak_in_words(rollout: &Rollout, phase: Phase) -> String {
     match (phase, rollout.soaks_until) {
-        (Phase::Soaking, Some(until)) => format!("; soaking until {}", second(until)),
+        (Phase::Soaking, Some(until)) => {
+            format!("; soaking until {}", until_when(rollout.state, until))
+        }
         (Phase::Soaking, None) => "; soaking".to_owned(),
         (Phase::Waiting | Phase::Open | Phase::Settled | Phase::Over, _) => String::new(),
     }
@@ -200,7 +226,7 @@ fn count(counts: &mut RowCounts, state: RowState) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::rollouts::sample::rollout;
+    use crate::cli::rollouts::sample::{late, rollout};
 
     fn phases(rollout: &Rollout) -> Vec<Phase> {
         waves(rollout).into_iter().map(|wave| wave.phase).collect()
@@ -232,7 +258,7 @@ mod tests {
         assert_eq!(
             state_in_words(&rollout),
             "1.4.0 paused (1 succeeded, 1 pending): wave 1: 1 of 1 failed, more than 0.05; \
-             wave 1 soaks until 2026-11-29T21:00:00Z"
+             wave 1 soaks until 2026-11-29T21:00:00Z (nothing starts then either, while it is paused)"
         );
     }
 
@@ -249,6 +275,20 @@ mod tests {
             "1.4.0 running: 1 pending; alice froze the fleet at 2026-11-29T21:00:00Z, so nothing starts until \
              `better-compute fleet unfreeze`: incident 7"
         );
+    }
+
+    #[test]
+    fn late_nodes_are_waited_for_until_each_has_said_how_it_went() {
+        for (states, exit) in [
+            (["failed", "pending"], None),
+            (["succeeded", "upgrading"], None),
+            (["succeeded", "succeeded"], Some(Exit::Done)),
+            (["succeeded", "failed"], Some(Exit::RolloutEnded)),
+        ] {
+            let mut rollout = rollout("completed", 0, &[(0, "failed", None)]);
+            rollout.late_nodes = Some(late(&states));
+            assert_eq!(late_outcome(&rollout), exit, "{states:?}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use bc_protocol::id::{NodeId, RolloutId};
 use clap::Args;
 
+use super::watch::{WatchFlags, or_show_late};
 use crate::{
     api::rollout::{OneRollout, RetryRollout, Rollout, RolloutState, RowState},
     cli::{
@@ -28,6 +29,8 @@ pub(in crate::cli) struct Retry {
     /// Only this node, by id, the beginning or end of it, or hostname; may be given several times
     #[arg(long = "node", value_name = "NODE")]
     nodes: Vec<NodeName>,
+    #[command(flatten)]
+    watch: WatchFlags,
 }
 
 impl Retry {
@@ -59,7 +62,11 @@ impl Retry {
             rollout_id,
             node_ids: Some(nodes).filter(|nodes| !nodes.is_empty()),
         };
-        online.show::<Rollout>("rollouts/retry", &request).await
+        let again = online
+            .client
+            .call::<Rollout>("rollouts/retry", &request)
+            .await?;
+        or_show_late(online, self.watch, again).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::api::rollout::{Rollout, RowCounts};
+use crate::api::rollout::{LateNode, Rollout, RowCounts};
 
 /// A rollout over nodes of these waves and states, and with these errors.
 pub(super) fn rollout(state: &str, wave: u32, nodes: &[(u32, &str, Option<&str>)]) -> Rollout {
@@ -27,4 +27,14 @@ pub(super) fn rollout(state: &str, wave: u32, nodes: &[(u32, &str, Option<&str>)
         "createdBy": "alice", "nodeList": list,
     }))
     .unwrap()
+}
+
+/// Late nodes of these states.
+pub(super) fn late(states: &[&str]) -> Vec<LateNode> {
+    let nodes = states.iter().enumerate().map(|(number, state)| {
+        json!({
+            "nodeId": format!("node_{number:026}"), "poolId": format!("pool_{:026}", 1), "state": state,
+        })
+    });
+    serde_json::from_value(nodes.collect()).unwrap()
 }

@@ -1,6 +1,6 @@
 //! Rollouts as people see them.
 
-use super::progress::{self, Phase, frozen_in_words, settled, total};
+use super::progress::{self, Phase, frozen_in_words, settled, total, until_when};
 use crate::{
     api::rollout::{Rollout, RolloutNode, RolloutState, Rollouts, RowState},
     cli::{
@@ -88,7 +88,10 @@ fn fields(rollout: &Rollout) -> Vec<(&'static str, Cell)> {
         fields.push(("frozen", Cell::toned(frozen_in_words(frozen), Tone::Bad)));
     }
     if let Some(until) = rollout.soaks_until {
-        fields.push(("soaks until", Cell::toned(second(until), Tone::Busy)));
+        fields.push((
+            "soaks until",
+            Cell::toned(until_when(rollout.state, until), Tone::Busy),
+        ));
     }
     fields.extend([
         ("wave", Cell::new(wave_and_others(rollout))),

@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::{
     bars::Bars,
-    changes::changes,
+    changes::{Told, changes},
     follow::Follow,
-    progress::{outcome, state_in_words},
+    progress::{late_outcome, outcome, state_in_words},
 };
 use crate::{
     api::rollout::{Rollout, RolloutState},
@@ -59,7 +59,7 @@ pub(super) struct WatchFlags {
 impl Watch {
     pub(super) async fn run(self, online: &Online) -> Result<Exit, Failure> {
         let rollout = online.id(&self.rollout).await?;
-        watch(online, rollout, self.timeout).await
+        watch(online, rollout, (Of::Waves, self.timeout)).await
     }
 }
 
@@ -70,26 +70,63 @@ pub(super) async fn or_show(
     changed: Answer<Rollout>,
 ) -> Result<Exit, Failure> {
     if flags.watch {
-        watch(online, changed.value.id, flags.timeout).await
+        watch(online, changed.value.id, (Of::Waves, flags.timeout)).await
     } else {
         online.show_answer(&changed).await?;
         Ok(Exit::Done)
     }
 }
 
+/// The same, where it is about the nodes that have come too late for its waves, or are tried again.
+pub(super) async fn or_show_late(
+    online: &Online,
+    flags: WatchFlags,
+    changed: Answer<Rollout>,
+) -> Result<Exit, Failure> {
+    if flags.watch {
+        watch(online, changed.value.id, (Of::Late, flags.timeout)).await
+    } else {
+        online.show_answer(&changed).await?;
+        Ok(Exit::Done)
+    }
+}
+
+/// What of a rollout is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    /// All its waves.
+    Waves,
+    /// Its late nodes.
+    Late,
+}
+
+impl Of {
+    fn outcome(self, rollout: &Rollout) -> Option<Exit> {
+        match self {
+            Self::Waves => outcome(rollout),
+            Self::Late => late_outcome(rollout),
+        }
+    }
+}
+
 async fn watch(
     online: &Online,
     rollout: RolloutId,
-    patience: Option<Duration>,
+    (of, patience): (Of, Option<Duration>),
 ) -> Result<Exit, Failure> {
     tokio::select! {
         biased;
-        ended = within(patience, online, &rollout) => ended,
+        ended = within((of, patience), online, &rollout) => ended,
         Ok(()) = tokio::signal::ctrl_c() => {
             if !online.printer.is_for_programs() {
-                note(&format!(
-                    "  hint: the rollout goes on; `better-compute rollouts pause {rollout}` would hold it"
-                ));
+                note(&match of {
+                    Of::Waves => format!(
+                        "  hint: the rollout goes on; `better-compute rollouts pause {rollout}` would hold it"
+                    ),
+                    Of::Late => format!(
+                        "  hint: its nodes go on; `better-compute rollouts get {rollout}` shows how"
+                    ),
+                });
             }
             Ok(Exit::Interrupted)
         }
@@ -97,12 +134,12 @@ async fn watch(
 }
 
 async fn within(
-    patience: Option<Duration>,
+    (of, patience): (Of, Option<Duration>),
     online: &Online,
     rollout: &RolloutId,
 ) -> Result<Exit, Failure> {
     let mut shown = Shown::new(&online.printer);
-    let followed = follow(online, rollout.clone(), &mut shown);
+    let followed = follow(online, (of, rollout.clone()), &mut shown);
     let Some(patience) = patience else {
         return followed.await;
     };
@@ -117,14 +154,14 @@ async fn within(
 
 async fn follow(
     online: &Online,
-    rollout: RolloutId,
+    (of, rollout): (Of, RolloutId),
     shown: &mut Shown<'_>,
 ) -> Result<Exit, Failure> {
     let mut follow = Follow::new(&online.client, rollout);
     loop {
         let state = follow.next(|error| shown.silent(error)).await?;
         shown.show(&state)?;
-        if let Some(exit) = outcome(&state.value) {
+        if let Some(exit) = of.outcome(&state.value) {
             shown.end(&state.value)?;
             return Ok(exit);
         }
@@ -237,9 +274,9 @@ fn hint(rollout: &Rollout) {
     }
 }
 
-fn tell(line: &str) -> Result<(), Failure> {
-    let at = second(Moment::now());
-    Ok(write_out(&format!("{at} {}\n", printable(line)))?)
+fn tell(told: &Told) -> Result<(), Failure> {
+    let at = second(told.at.unwrap_or_else(Moment::now));
+    Ok(write_out(&format!("{at} {}\n", printable(&told.text)))?)
 }
 
 /// Bars need a terminal that can move its cursor, for both outputs: lines of the one would break the bars of the

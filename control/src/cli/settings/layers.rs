@@ -11,8 +11,8 @@ use super::{
 };
 use crate::cli::{contexts::Context, globals::Globals, print::Output, secret::Secret};
 
-/// Control's own default address.
-const DEFAULT_URL: &str = "http://127.0.0.1:7400";
+/// Where the guides and the package let control listen.
+const DEFAULT_URL: &str = "http://127.0.0.1:8443";
 
 /// Whether an address is the one that is taken where nobody gives one.
 pub(in crate::cli) fn is_default(base: &Url) -> bool {
