@@ -153,6 +153,23 @@ impl Credentials {
         Ok(())
     }
 
+    /// Keeps what enrolling again gave, and uses it from here on.
+    pub(crate) fn enrolled(&self, enrolled: &Enrolled) -> Result<(), CredentialsError> {
+        if enrolled.gateway != self.gateway {
+            return Err(CredentialsError::Another {
+                expected: self.gateway.clone(),
+                found: enrolled.gateway.clone(),
+            });
+        }
+        self.folder.save(enrolled)?;
+        self.reload()
+    }
+
+    /// Where key and certificate lie.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
     fn current(&self) -> MutexGuard<'_, Current> {
         // No code panics in between.
         self.current.lock().unwrap_or_else(PoisonError::into_inner)

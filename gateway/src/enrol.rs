@@ -20,6 +20,7 @@ use crate::{
     causes::with_causes,
     clock,
     config::Config,
+    credentials::{Credentials, CredentialsError},
     identity::{Enrolled, Folder, Identity, IdentityError},
     limits::{ENROL_ANSWER_BYTES_MAX, ENROL_TIMEOUT},
 };
@@ -139,6 +140,26 @@ pub(crate) async fn identity(folder: &Folder, config: &Config) -> Result<Identit
     };
     folder.save(&enrolled)?;
     folder.load()?.ok_or(EnrolError::NoToken)
+}
+
+/// Enrols again, once, a gateway that runs and whose certificate has ended: control knows it by its key.
+pub(crate) async fn again(config: &Config, credentials: &Credentials) -> Result<(), AgainError> {
+    let path = config.enrol_token_file.as_ref();
+    let token = read(path.ok_or(EnrolError::NoToken)?)?;
+    let csr = credentials.folder().request().map_err(EnrolError::from)?;
+    let enrolled = join(&client(config)?, config, token.trim(), csr).await?;
+    Ok(credentials.enrolled(&enrolled)?)
+}
+
+/// Why a gateway that runs is not enrolled again.
+#[derive(Debug, Error)]
+pub(crate) enum AgainError {
+    /// Control gives no certificate.
+    #[error(transparent)]
+    Enrol(#[from] EnrolError),
+    /// The one that it gives does not serve.
+    #[error("cannot use the certificate")]
+    Credentials(#[from] CredentialsError),
 }
 
 /// Whether its time is over. One that cannot be read is no reason to enrol again: whoever uses it says what it is.

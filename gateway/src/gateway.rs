@@ -1,6 +1,9 @@
 //! What the tasks of one gateway share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::Duration,
+};
 
 use tokio::sync::watch;
 
@@ -94,6 +97,18 @@ impl Gateway {
         } else {
             Where::Here
         }
+    }
+
+    /// Shows when the gateway's own certificate ends, in seconds since 1970.
+    pub(crate) fn certified_until(&self, ends: i64) {
+        #[expect(clippy::cast_precision_loss, reason = "seconds are exact in a float")]
+        self.metrics.certificate_ends.set(ends as f64);
+    }
+
+    /// Whether the gateway's own certificate has ended, so that no node believes it.
+    pub(crate) fn certificate_has_ended(&self) -> bool {
+        let ends = self.metrics.certificate_ends.get();
+        ends > 0.0 && Duration::from_millis(clock::unix_ms()).as_secs_f64() > ends
     }
 
     /// Looks up what nobody counts as it happens.

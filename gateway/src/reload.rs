@@ -35,6 +35,7 @@ pub(crate) fn reload(
 ) -> Result<Config, ReloadError> {
     let read = Config::load(path)?;
     credentials.reload()?;
+    gateway.certified_until(credentials.ends_at());
     gateway.set_limits(files::within(read.limits));
     let restart = needs_restart(running, &read);
     if !restart.is_empty() {

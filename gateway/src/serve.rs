@@ -57,6 +57,7 @@ pub(crate) async fn run(mut config: Config, path: &Path) -> Result<(), RunError>
     let client = Client {
         credentials: Arc::clone(&credentials),
         process: rand::random(),
+        config: config.clone(),
         gateway: Arc::clone(&gateway),
     };
     let mut running = Running {

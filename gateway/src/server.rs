@@ -280,10 +280,16 @@ fn reject(gateway: &Gateway, from: SocketAddr, reason: &Rejected) {
             debug!(%from, "came and left without a word");
             return;
         }
+        Rejected::Http(UpgradeError::Ended) => {
+            // A node with a good certificate that only looked whether a gateway can be reached, as it does in a trial.
+            gateway.metrics.limit(Limit::Strangers).inc();
+            debug!(%from, "came, showed a certificate and asked for nothing");
+            return;
+        }
         Rejected::Tls(_)
         | Rejected::NoCertificate
         | Rejected::Holder(_)
-        | Rejected::Http(_)
+        | Rejected::Http(UpgradeError::Broken(_))
         | Rejected::NoSession => Limit::Strangers,
     };
     gateway

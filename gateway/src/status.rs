@@ -1,7 +1,7 @@
 //! Where metrics and health are read: a listener of its own, in the clear, that knows nobody and changes nothing.
 //!
 //! Alive is whoever answers. Ready is who takes sessions: a balancer sends nodes elsewhere from the moment on at which
-//! this one begins to drain. A link to control is not needed for it, since nodes are welcomed without one. A connection is
+//! this one begins to drain, or its certificate has ended. A link to control is not needed for it, since nodes are welcomed without one. A connection is
 //! one question: a place that somebody could keep would be missing to the next.
 
 mod askers;
@@ -130,6 +130,7 @@ fn ready(gateway: &Gateway) -> Response<Full<Bytes>> {
     let status = match gateway.phase() {
         Phase::Enrolling => "enrolling",
         Phase::Draining => "draining",
+        Phase::Serving if gateway.certificate_has_ended() => "certificate ended",
         Phase::Serving if connections >= max => "full",
         Phase::Serving => "ready",
     };

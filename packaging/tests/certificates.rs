@@ -59,6 +59,29 @@ async fn certificates_are_renewed_while_linked_and_after_an_absence() {
     assert!(log.contains("the certificate has ended"), "{log}");
 }
 
+/// While control was away the certificates of everybody have ended, the gateway's own among them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_whose_certificate_has_ended_comes_back() {
+    let mut fleet = fleet().await;
+    fleet.online(2, PATIENCE).await.unwrap();
+    fleet.control.kill().unwrap();
+    // Nobody can hurry a certificate's end.
+    tokio::time::sleep(LIFE).await;
+    fleet.control.start().unwrap();
+    fleet.operator.ready(&mut fleet.control).await.unwrap();
+    let gateway = &fleet.gateway;
+    fleet
+        .operator
+        .until("the gateway is enrolled again", MOVED_WITHIN, |_| {
+            Ok(gateway.log().contains("enrolled again").then_some(()))
+        })
+        .await
+        .unwrap_or_else(|error| panic!("{error:#}\n{}", fleet.logs()));
+    fleet.online(2, MOVED_WITHIN).await.unwrap();
+    let linked = fleet.operator.json(&["gateways", "list"]).unwrap();
+    assert_eq!(linked["gateways"][0]["linked"], true, "{linked}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_removed_node_is_put_out_and_stays_out() {
     let fleet = fleet().await;

@@ -87,6 +87,9 @@ pub(super) enum LinkError {
     Stalled { gateway: GatewayId },
 }
 
+/// What a gateway hears that was removed, or never enrolled here. It has to fit into a closing frame.
+const UNKNOWN: &str = "this gateway was removed, or has not enrolled here: stop it, or empty its state_dir and enrol it anew";
+
 /// Runs a connection to its end.
 pub(super) async fn run(
     stream: TcpStream,
@@ -102,11 +105,12 @@ pub(super) async fn run(
         source,
     };
     let Some(turn) = turn(shared, &gateway, &hello).await.map_err(sql)? else {
-        refuse(socket).await;
+        refuse(socket, twin::REASON).await;
         twin::tell(shared, &gateway, &hello).await.map_err(sql)?;
         return Err(LinkError::Twin { gateway });
     };
     let Some(number) = begin(shared, &gateway, &hello.process).await.map_err(sql)? else {
+        refuse(socket, UNKNOWN).await;
         return Err(LinkError::Unknown { gateway });
     };
     // Since when nodes can be seen has changed.
@@ -175,10 +179,10 @@ async fn turn(
 }
 
 /// Says why, as far as the other end reads it.
-async fn refuse(mut socket: Socket) {
+async fn refuse(mut socket: Socket, reason: &'static str) {
     let close = CloseFrame {
         code: CloseCode::Policy,
-        reason: twin::REASON.into(),
+        reason: reason.into(),
     };
     let said = timeout(WRITE_TIMEOUT, socket.close(Some(close))).await;
     tracing::debug!(?said, "a link is refused");

@@ -30,7 +30,9 @@ use crate::{
     backoff::Backoff,
     causes::with_causes,
     clock,
+    config::Config,
     credentials::Credentials,
+    enrol,
     gateway::Gateway,
     limits::{LINK_CONNECT_TIMEOUT, LINK_HEARTBEAT, LINK_WRITE_TIMEOUT, RETRY_LAST},
     session::hello::Terms,
@@ -44,6 +46,8 @@ pub(crate) struct Client {
     pub(crate) credentials: Arc<Credentials>,
     /// Random, made when the process starts.
     pub(crate) process: [u8; 16],
+    /// How to enrol again, as it was at the start.
+    pub(crate) config: Config,
     /// Whose sessions these are.
     pub(crate) gateway: Arc<Gateway>,
 }
@@ -109,6 +113,7 @@ impl Client {
             let wait = backoff.after_failure(rand::random());
             warn!(control = %self.credentials.link(), error = with_causes(&error), ?wait, "no link");
             tokio::time::sleep(wait).await;
+            self.come_back().await;
         }
     }
 
@@ -185,7 +190,7 @@ impl Client {
                 frame = socket.next() => {
                     heard_at = clock::now();
                     if let Some(frame) = receive(frame)? {
-                        self.obey(frame, &mut renewal)?;
+                        self.obey(frame)?;
                     }
                 }
                 () = self.gateway.upward.filled() => {}
@@ -239,7 +244,7 @@ impl Client {
         }
     }
 
-    fn obey(&self, frame: FromControl, renewal: &mut Renewal) -> Result<(), LinkError> {
+    fn obey(&self, frame: FromControl) -> Result<(), LinkError> {
         match frame {
             FromControl::Welcome(_) => {
                 return Err(LinkError::OutOfTurn {
@@ -266,7 +271,6 @@ impl Client {
             FromControl::OwnCertificate(certificate) => {
                 match self.credentials.renew(&certificate) {
                     Ok(()) => {
-                        renewal.asked_at = None;
                         self.show_end();
                         info!("the certificate is renewed");
                     }
@@ -284,9 +288,24 @@ impl Client {
 
     /// Shows when the certificate ends.
     fn show_end(&self) {
-        #[expect(clippy::cast_precision_loss, reason = "seconds are exact in a float")]
-        let ends = self.credentials.ends_at() as f64;
-        self.gateway.metrics.certificate_ends.set(ends);
+        self.gateway.certified_until(self.credentials.ends_at());
+    }
+
+    /// One whose certificate has ended while control was away cannot renew it by a link: it enrols again, as a start would.
+    async fn come_back(&self) {
+        if !self.gateway.certificate_has_ended() {
+            return;
+        }
+        match enrol::again(&self.config, &self.credentials).await {
+            Ok(()) => {
+                self.show_end();
+                info!("the certificate had ended: enrolled again with the same key and token");
+            }
+            Err(error) => warn!(
+                error = with_causes(&error),
+                "the certificate has ended, no node believes this gateway, and it cannot enrol again yet"
+            ),
+        }
     }
 
     fn offer(&self, settings: Settings) {
@@ -303,7 +322,8 @@ impl Client {
 /// When the gateway asks for a certificate of its own.
 #[derive(Debug, Default)]
 struct Renewal {
-    /// When it asked; nothing once that is answered.
+    /// When it asked last. It does not ask again before its pause is over, answered or not: by a clock that is far ahead
+    /// every certificate is due as soon as it comes.
     asked_at: Option<Instant>,
 }
 
