@@ -29,8 +29,9 @@ const TRICKS_AT_ONCE: usize = 6;
 /// Memory that the gateway may keep from all of them: what its allocator holds back, and not what they sent.
 const KEPT_BYTES_MAX: u64 = 24 << 20;
 
-/// Short where a campaign would only wait. A peer that does not read is given up after a write's time-out.
-const LIMITS: &str = "handshake_timeout = \"2s\"\nhello_timeout = \"2s\"\nwrite_timeout = \"2s\"\n\
+/// Short where a campaign would only wait, and long enough for a peer on a busy machine to play its trick at all. A peer that
+/// does not read is given up after a write's time-out.
+const LIMITS: &str = "handshake_timeout = \"6s\"\nhello_timeout = \"6s\"\nwrite_timeout = \"2s\"\n\
                       sessions_per_node_burst = 100000\nbytes_burst = 4194304";
 
 /// How a peer misbehaves.
